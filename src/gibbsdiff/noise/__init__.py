@@ -1,0 +1,27 @@
+"""What the noise may be."""
+
+from gibbsdiff.noise.base import NoiseModel, Parameter, StationaryNoise, Statistic
+from gibbsdiff.noise.covariance import (
+    Covariance,
+    NoiseCovariance,
+    PixelCovariance,
+    SpectralCovariance,
+)
+from gibbsdiff.noise.families import BandedNoise, PowerLawNoise, SpectralNoise, WhiteNoise
+from gibbsdiff.noise.pixel import PixelNoise
+
+__all__ = [
+    "BandedNoise",
+    "Covariance",
+    "NoiseCovariance",
+    "NoiseModel",
+    "Parameter",
+    "PixelCovariance",
+    "PixelNoise",
+    "PowerLawNoise",
+    "SpectralCovariance",
+    "SpectralNoise",
+    "StationaryNoise",
+    "Statistic",
+    "WhiteNoise",
+]
