@@ -1,0 +1,1 @@
+"""How x is drawn: the process, denoisers and solvers."""

@@ -1,0 +1,39 @@
+"""What is left of the network's error power once its heads have spoken: c of eq. (7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.fourier import Shape, between_references
+
+#: Knots of log(N/S_x): from noise 1e4 times weaker than the signal to 1e4 times stronger.
+LOG_RATIO = torch.linspace(-9.0, 9.0, 10, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """log c(|k|, N/S_x) per opponent channel, (C, 8, 10), bilinear in log|k| and log(N/S_x);
+    `scatter` (8 C, 8 C) is Cov(log c) from image to image, eq. (12), channels outermost.
+    """
+
+    log_c: Tensor
+    scatter: Tensor
+
+    def factor(self, N: Tensor, S_x: Tensor, shape: Shape) -> Tensor:
+        """c in every mode: N (B, 1, H, W//2+1), S_x (1, C, H, W//2+1) -> (B, C, H, W//2+1)."""
+        along_k = between_references(shape).to(N)
+        rows = torch.einsum("cjr,jm->crm", self.log_c.to(N), along_k)
+        ratio = torch.log(N / S_x).flatten(2).clamp(float(LOG_RATIO[0]), float(LOG_RATIO[-1]))
+        place = (ratio - LOG_RATIO[0].to(N)) / (LOG_RATIO[1] - LOG_RATIO[0]).to(N)
+        lower = place.floor().clamp(0, len(LOG_RATIO) - 2)
+        part = place - lower
+        # (C, R, M) -> for every image the two rows of the table that enclose its ratio.
+        rows = rows.expand(len(N), *rows.shape)
+        index = lower.long()[:, :, None]
+        below = rows.gather(2, index)[:, :, 0]
+        above = rows.gather(2, index + 1)[:, :, 0]
+        log_c = below + part * (above - below)
+        return torch.exp(log_c).unflatten(-1, (shape[0], -1))

@@ -1,0 +1,132 @@
+"""The denoiser's interface, and the one that a network makes: eqs. (3), (4) and (7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from gibbsdiff.diffusion.calibration import Calibration
+from gibbsdiff.diffusion.signal import Signal, Wiener, wiener
+from gibbsdiff.fourier import (
+    Shape,
+    between_references,
+    filtered,
+    from_opponent,
+    half_plane,
+    power,
+    to_opponent,
+)
+from gibbsdiff.networks.unet import Heads, UNet
+from gibbsdiff.noise.covariance import Covariance, NoiseCovariance, SpectralCovariance
+from gibbsdiff.streams import Streams
+
+
+class Estimate(NamedTuple):
+    """D(z, N) ≈ E[x | z] and the covariance E_t of x - D given z."""
+
+    mean: Tensor
+    error: Covariance
+
+
+class Denoiser(Protocol):
+    """What solvers and samplers see of a denoiser: one call, two moments of x | z, eq. (3)."""
+
+    def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
+        """E[x | x + N(0, Σ) = z] for a batch z (B, C, H, W), with its error covariance."""
+
+
+@dataclass(frozen=True)
+class NetworkError(Covariance):
+    """E_t = G ∗ diag(eᵛ) ∗ G in opponent colours, G² = c B² V, eq. (7)."""
+
+    G: Tensor
+    log_variance: Tensor
+
+    @property
+    def power(self) -> Tensor:
+        """Ê(k) = c B² V mean(eᵛ), the spectrum of eq. (11): (B, C, H, W//2+1)."""
+        return self.G.square() * self.log_variance.exp().mean((-2, -1), keepdim=True)
+
+    @property
+    def variance(self) -> Tensor:
+        """(B, C, H, W) pixel variance in opponent colours: eᵛ smoothed by |G|² in pixel space."""
+        shape = (self.log_variance.shape[-2], self.log_variance.shape[-1])
+        kernel = torch.fft.irfft2(self.G, s=shape).square()
+        spread = torch.fft.rfft2(kernel) * torch.fft.rfft2(self.log_variance.exp())
+        return torch.fft.irfft2(spread, s=shape)
+
+    def draw(self, rng: Streams, channels: int) -> Tensor:
+        """G ∗ (e^{v/2} · white)."""
+        white = rng.normal(channels, *self.log_variance.shape[-2:], dtype=self.log_variance.dtype)
+        return from_opponent(filtered(white * torch.exp(0.5 * self.log_variance), self.G))
+
+
+class Losses(NamedTuple):
+    """Per image: the error relative to the Wiener filter's, eq. (6), and the negative
+    log-likelihoods of the residual's pixels (v) and of its spectrum (B), eq. (7).
+    """
+
+    relative: Tensor
+    pixel: Tensor
+    spectral: Tensor
+
+
+class SpectralDenoiser(nn.Module):
+    """The Wiener estimate plus a network's correction of unit variance in every mode, eq. (4):
+
+    D = m + skip ∗ (z-m) + √V ∗ F_θ(3·skip ∗ (z-m), T^(-½) ∗ (z-m); descriptor)
+    """
+
+    def __init__(
+        self, network: UNet, signal: Signal, calibration: Calibration | None = None
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.signal = signal
+        self.calibration = calibration
+
+    def forward(self, z: Tensor, noise: SpectralCovariance) -> Estimate:
+        """D and its error model."""
+        mean, heads, w = self._evaluate(z, noise)
+        G2 = w.V * torch.exp(self.log_bands(heads, noise.shape))
+        if self.calibration is not None:
+            G2 = G2 * self.calibration.factor(noise.power, self._signal(z), noise.shape)
+        return Estimate(mean, NetworkError(G2.sqrt(), heads.log_variance))
+
+    def losses(self, x: Tensor, z: Tensor, noise: SpectralCovariance) -> Losses:
+        """Eq. (6) and the two likelihoods, on the detached residual of the correction."""
+        mean, heads, w = self._evaluate(z, noise)
+        modes = half_plane(noise.shape)
+        scale = modes.mean(w.V.flatten(2)).mean((1, 2))
+        relative = (mean - x).square().mean((1, 2, 3)) / scale
+        residual = filtered(to_opponent((x - mean).detach()), w.V.rsqrt())
+        v = heads.log_variance
+        pixel = 0.5 * (v + residual.square() * torch.exp(-v)).mean((1, 2, 3))
+        level = v.detach().exp().mean((-2, -1), keepdim=True).log()
+        log_e = self.log_bands(heads, noise.shape) + level
+        terms = 0.5 * (log_e + power(residual) * torch.exp(-log_e))
+        spectral = modes.mean(terms.flatten(2).double()).mean((1, 2))
+        return Losses(relative, pixel, spectral)
+
+    def log_bands(self, heads: Heads, shape: Shape) -> Tensor:
+        """log B², log-linear between the reference frequencies: (B, C, H, W//2+1)."""
+        weights = between_references(shape).to(heads.log_bands)
+        return (heads.log_bands @ weights).unflatten(-1, (shape[0], -1))
+
+    def _signal(self, z: Tensor) -> Tensor:
+        return self.signal.power((z.shape[-2], z.shape[-1])).to(z)
+
+    def _evaluate(self, z: Tensor, noise: SpectralCovariance) -> tuple[Tensor, Heads, Wiener]:
+        if noise.descriptor is None:
+            raise ValueError("a network needs the noise's descriptor, eq. (5)")
+        m = self.signal.mean
+        w = wiener(self._signal(z), noise.power)
+        opponent = torch.fft.rfft2(to_opponent(z - m))
+        linear = torch.fft.irfft2(opponent * w.skip, s=noise.shape)
+        white = torch.fft.irfft2(opponent * w.whiten, s=noise.shape)
+        heads = self.network(torch.cat([3 * linear, white], 1), noise.descriptor)
+        mean = m + from_opponent(linear + filtered(heads.correction, w.V.sqrt()))
+        return mean, heads, w

@@ -1,0 +1,195 @@
+r"""Forward processes, eqs. (1) and (2).
+
+dz = -f(t) z dt + g(t) Σ_φ^½ dw  has  z_t = a(t) x + b(t) ε',  with
+a = exp(-∫f),  b² = a² ∫ (g/a)².  The level of time t is b(t)/a(t), increasing;
+t*(σ) is its inverse. Everything is float64 and works on tensors of any shape.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gibbsdiff.checks import InputError
+
+Function = Callable[[Tensor], Tensor]
+
+
+class Process(ABC):
+    """z_t = a(t) x + b(t) ε' for t in [0, 1], eq. (1)."""
+
+    @abstractmethod
+    def a(self, t: Tensor) -> Tensor:
+        """The signal's scale: a(0) = 1, not increasing."""
+
+    @abstractmethod
+    def level(self, t: Tensor) -> Tensor:
+        """b(t)/a(t), eq. (2): level(0) = 0, increasing."""
+
+    def b(self, t: Tensor) -> Tensor:
+        """The noise's scale."""
+        return self.a(t) * self.level(t)
+
+    @property
+    def highest(self) -> float:
+        """b(1)/a(1): no noisier observation lies on the process."""
+        return float(self.level(torch.ones((), dtype=torch.float64)))
+
+    def time(self, sigma: Tensor) -> Tensor:
+        """t*(σ), the time at which the level is σ, eq. (2); σ is never snapped to a grid."""
+        value = torch.as_tensor(sigma, dtype=torch.float64)
+        if bool((~(value >= 0)).any()):
+            raise InputError(f"the noise level σ = {float(value.min()):g} must be 0 or more")
+        if bool((value > self.highest * (1 + 1e-12)).any()):
+            raise InputError(
+                f"the noise level σ = {float(value.max()):g} is above b(1)/a(1) = "
+                f"{self.highest:g}, the highest of this process"
+            )
+        return self._inverse(value)
+
+    def _inverse(self, sigma: Tensor) -> Tensor:
+        """Bisection: 60 halvings of [0, 1] reach double precision."""
+        low, high = torch.zeros_like(sigma), torch.ones_like(sigma)
+        for _ in range(60):
+            middle = (low + high) / 2
+            above = self.level(middle) > sigma
+            low, high = torch.where(above, low, middle), torch.where(above, middle, high)
+        return torch.where(sigma == 0, 0.0, (low + high) / 2)
+
+
+class VariancePreserving(Process):
+    """VP with β(t) = β_min + (β_max - β_min) t: f = β/2, g = √β, so a² + b² = 1.
+
+    The paper has (0.1, 20) for images and (0.1, 2) for cosmology.
+    """
+
+    def __init__(self, beta_min: float = 0.1, beta_max: float = 20.0) -> None:
+        if not 0 <= beta_min <= beta_max or beta_max <= 0:
+            raise InputError(f"β must not fall: 0 ≤ {beta_min:g} ≤ {beta_max:g}, β_max > 0 needed")
+        self.beta_min, self.beta_max = float(beta_min), float(beta_max)
+
+    def a(self, t: Tensor) -> Tensor:
+        """exp(-½ ∫β)."""
+        return torch.exp(-0.5 * self._integral(t))
+
+    def level(self, t: Tensor) -> Tensor:
+        """√(exp(∫β) - 1)."""
+        return torch.sqrt(torch.expm1(self._integral(t)))
+
+    def _integral(self, t: Tensor) -> Tensor:
+        return self.beta_min * t + 0.5 * (self.beta_max - self.beta_min) * t**2
+
+    def _inverse(self, sigma: Tensor) -> Tensor:
+        """∫β = log(1 + σ²), a quadratic in t; this form of its root does not cancel."""
+        integral = torch.log1p(sigma**2)
+        slope = self.beta_max - self.beta_min
+        root = torch.sqrt(self.beta_min**2 + 2 * slope * integral)
+        return torch.where(integral > 0, 2 * integral / (self.beta_min + root), 0.0).clamp(max=1.0)
+
+
+class DiscreteVariancePreserving(Process):
+    """The paper's chain of T steps, β_i = (β_min + (β_max - β_min) i/T)/T, ᾱ_i = Π (1 - β_j).
+
+    Time is i/T; log ᾱ is linear between steps, so that every level has its own time.
+    """
+
+    def __init__(self, steps: int = 5000, beta_min: float = 0.1, beta_max: float = 20.0) -> None:
+        if steps < 1 or not 0 < beta_min <= beta_max < steps:
+            raise InputError(f"cannot make {steps} steps of β from {beta_min:g} to {beta_max:g}")
+        i = torch.arange(steps, dtype=torch.float64)
+        beta = (beta_min + (beta_max - beta_min) * i / steps) / steps
+        log_alpha_bar = torch.cumsum(torch.log1p(-beta), 0)
+        self.steps = steps
+        self.log_alpha_bar = torch.cat([torch.zeros(1, dtype=torch.float64), log_alpha_bar])
+
+    def a(self, t: Tensor) -> Tensor:
+        """√ᾱ."""
+        return torch.exp(0.5 * self._log_alpha_bar(t))
+
+    def level(self, t: Tensor) -> Tensor:
+        """√(1/ᾱ - 1)."""
+        return torch.sqrt(torch.expm1(-self._log_alpha_bar(t)))
+
+    def _log_alpha_bar(self, t: Tensor) -> Tensor:
+        at = t * self.steps
+        below = at.floor().clamp(0, self.steps - 1).long()
+        left, right = self.log_alpha_bar[below], self.log_alpha_bar[below + 1]
+        return left + (at - below) * (right - left)
+
+
+class VarianceExploding(Process):
+    """VE: a = 1, b² = σ_min² ((σ_max/σ_min)^{2t} - 1), so that b(0) = 0."""
+
+    def __init__(self, sigma_min: float = 0.01, sigma_max: float = 10.0) -> None:
+        if not 0 < sigma_min < sigma_max:
+            raise InputError(f"0 < σ_min < σ_max needed, not {sigma_min:g} and {sigma_max:g}")
+        self.sigma_min, self.log_ratio = float(sigma_min), math.log(sigma_max / sigma_min)
+
+    def a(self, t: Tensor) -> Tensor:
+        """1."""
+        return torch.ones_like(t)
+
+    def level(self, t: Tensor) -> Tensor:
+        """b(t)."""
+        return self.sigma_min * torch.sqrt(torch.expm1(2 * self.log_ratio * t))
+
+    def _inverse(self, sigma: Tensor) -> Tensor:
+        return torch.log1p((sigma / self.sigma_min) ** 2) / (2 * self.log_ratio)
+
+
+class AnySDE(Process):
+    """f and g given as functions of t on [0, 1]; the integrals are by Gauss-Legendre panels."""
+
+    def __init__(self, f: Function, g: Function, panels: int = 256) -> None:
+        self.f, self.g, self.panels = f, g, panels
+        if not math.isfinite(self.highest) or self.highest <= 0:
+            raise InputError("f and g must be finite on [0, 1], and g not zero everywhere")
+
+    def a(self, t: Tensor) -> Tensor:
+        """exp(-∫₀ᵗ f)."""
+        return torch.exp(-self._integral(self.f, self._table[0], t))
+
+    def level(self, t: Tensor) -> Tensor:
+        """√∫₀ᵗ (g/a)²."""
+        return torch.sqrt(self._integral(self._rate, self._table[1], t))
+
+    def _rate(self, t: Tensor) -> Tensor:
+        return (self.g(t) / self.a(t)) ** 2
+
+    @cached_property
+    def _rule(self) -> tuple[Tensor, Tensor]:
+        x, w = np.polynomial.legendre.leggauss(8)
+        return torch.from_numpy((x + 1) / 2), torch.from_numpy(w / 2)
+
+    @cached_property
+    def _table(self) -> tuple[Tensor, Tensor]:
+        """∫f and ∫(g/a)² from 0 to the start of every panel; the second needs the first."""
+        starts = torch.arange(self.panels, dtype=torch.float64) / self.panels
+        zero = torch.zeros(1, dtype=torch.float64)
+
+        def cumulative(function: Function) -> Tensor:
+            pieces = self._piece(function, starts, torch.full_like(starts, 1 / self.panels))
+            return torch.cat([zero, pieces.cumsum(0)[:-1]])
+
+        first = cumulative(self.f)
+
+        def rate(t: Tensor) -> Tensor:
+            return (self.g(t) * torch.exp(self._integral(self.f, first, t))) ** 2
+
+        return first, cumulative(rate)
+
+    def _piece(self, function: Function, start: Tensor, width: Tensor) -> Tensor:
+        x, w = self._rule
+        at = start[..., None] + width[..., None] * x
+        return (function(at) * w).sum(-1) * width
+
+    def _integral(self, function: Function, table: Tensor, t: Tensor) -> Tensor:
+        panel = (t * self.panels).floor().clamp(0, self.panels - 1).long()
+        start = panel / self.panels
+        return table[panel] + self._piece(function, start, t - start)

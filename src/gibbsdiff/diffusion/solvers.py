@@ -1,0 +1,167 @@
+r"""Reverse kernels and schedules: draws of x | y, φ from a denoiser, eq. (7).
+
+Levels are relative to the observation's: u = 1 at y, where the noise has power N, and
+u = 0 at x; the noise at u has power N u². States are in the VE scaling, z = x + noise.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.process import Process
+from gibbsdiff.noise.covariance import Covariance, NoiseCovariance
+from gibbsdiff.streams import Streams
+
+
+class Draw(NamedTuple):
+    """A draw of x | y, φ; the posterior mean D(y) that came with it; calls per image (B,)."""
+
+    x: Tensor
+    mean: Tensor
+    calls: Tensor
+
+
+class Schedule(NamedTuple):
+    """Levels (B, n+1) from 1 down to 0, zeros once an image is done, and the factors
+    v (B, n) of the ancestral variance (1-r) v N_t; v = r is the exact one, β̃.
+    """
+
+    levels: Tensor
+    ancestral: Tensor
+
+
+def reverse_step(
+    z_t: Tensor,
+    x_hat: Tensor,
+    noise: NoiseCovariance,
+    r: Tensor,
+    v: Tensor,
+    error: Covariance | None,
+    rng: Streams,
+) -> Tensor:
+    """Eq. (7), from level t to s with r = s²/t²: z_s = D + r (z_t - D) + n,
+    Cov n = (1-r) v N_t + (1-r)² E_t, and v = r but for the authors' β.
+    """
+    channels = z_t.shape[1]
+    keep = r.to(z_t).view(-1, 1, 1, 1)
+    z_s = x_hat + keep * (z_t - x_hat)
+    # Only the rows that need noise draw it, so that no row's stream depends on another's.
+    noisy = torch.nonzero(v > 0).squeeze(-1)
+    if len(noisy):
+        scale = torch.sqrt((1 - r) * v).to(z_t).view(-1, 1, 1, 1)
+        z_s[noisy] += scale[noisy] * noise.rows(noisy).draw(rng.rows(noisy), channels)
+    if error is not None:
+        z_s += (1 - keep) * error.draw(rng, channels)
+    return z_s
+
+
+@torch.no_grad()
+def solve(
+    denoiser: Denoiser,
+    y: Tensor,
+    noise: NoiseCovariance,
+    schedule: Schedule,
+    rng: Streams,
+    *,
+    with_error: bool,
+) -> Draw:
+    """Run the kernel down the schedule. Images that reach u = 0 leave the batch."""
+    levels, ancestral = schedule
+    z, first = y.clone(), torch.empty_like(y)
+    calls = torch.zeros(len(y), dtype=torch.int64)
+    for i in range(levels.shape[1] - 1):
+        rows = torch.nonzero(levels[:, i] > 0).squeeze(-1)
+        if len(rows) == 0:
+            break
+        t, s = levels[rows, i], levels[rows, i + 1]
+        here = noise.rows(rows).scaled(t)
+        x_hat, error = denoiser(z[rows], here)
+        calls[rows] += 1
+        if i == 0:
+            first = x_hat
+        z[rows] = reverse_step(
+            z[rows],
+            x_hat,
+            here,
+            (s / t) ** 2,
+            ancestral[rows, i],
+            error if with_error else None,
+            rng.rows(rows),
+        )
+    return Draw(z, first, calls)
+
+
+def few_step(
+    denoiser: Denoiser,
+    y: Tensor,
+    noise: NoiseCovariance,
+    rng: Streams,
+    *,
+    calls: int = 12,
+    floor: float = 0.004,
+    error: bool = True,
+) -> Draw:
+    """Our kernel: eq. (7) with the denoiser's own error covariance, or E = 0 (`error=False`)."""
+    return solve(denoiser, y, noise, geometric(noise.level, calls, floor), rng, with_error=error)
+
+
+def ddpm(
+    denoiser: Denoiser,
+    y: Tensor,
+    noise: NoiseCovariance,
+    process: Process,
+    rng: Streams,
+    *,
+    steps: int = 5000,
+    variance: Literal["beta", "posterior"] = "beta",
+) -> Draw:
+    """The paper's sampler: the reverse SDE from t*(σ), `steps` steps to the unit of time."""
+    schedule = uniform_in_time(noise.level, process, steps, variance)
+    return solve(denoiser, y, noise, schedule, rng, with_error=False)
+
+
+def geometric(level: Tensor, calls: int, floor: float = 0.004, ratio: float = 0.7) -> Schedule:
+    """Levels falling by equal factors to `floor`, then to 0, in at most `calls` steps.
+
+    No step is shorter than `ratio`: an image with little noise is done sooner.
+    """
+    if calls < 1:
+        raise ValueError(f"a draw takes at least one call, not {calls}")
+    reach = torch.log(level.double() / floor)
+    enough = torch.ceil(reach / -torch.log(torch.tensor(ratio, dtype=torch.float64)))
+    count = enough.clamp(1, calls)[:, None]
+    i = torch.arange(calls + 1, dtype=torch.float64)
+    levels = torch.where(i < count, torch.exp(-reach[:, None] * i / count), 0.0)
+    return Schedule(levels, _exact(levels))
+
+
+def uniform_in_time(
+    level: Tensor, process: Process, steps: int, variance: Literal["beta", "posterior"]
+) -> Schedule:
+    """n = round(t* · steps) equal steps of time from t* to 0.
+
+    "beta" takes the forward kernel's variance b_t² - (a_t/a_s)² b_s², which divided by a_s²
+    is (a_t/a_s)² (1-r) N_t: v = (a_t/a_s)², and none in the last step, as the authors do.
+    """
+    if variance not in ("beta", "posterior"):
+        raise ValueError(f"variance is 'beta' or 'posterior', not {variance!r}")
+    start = process.time(level)
+    count = torch.round(start * steps).clamp(min=1)[:, None]
+    i = torch.arange(int(count.max()) + 1, dtype=torch.float64)
+    t = start[:, None] * (1 - i / count).clamp(min=0)
+    levels = process.level(t) / level[:, None]
+    levels[:, 0] = 1.0
+    if variance == "posterior":
+        return Schedule(levels, _exact(levels))
+    a = process.a(t)
+    v = (a[:, :-1] / a[:, 1:]) ** 2
+    return Schedule(levels, torch.where(levels[:, 1:] > 0, v, 0.0))
+
+
+def _exact(levels: Tensor) -> Tensor:
+    t, s = levels[:, :-1], levels[:, 1:]
+    return torch.where(t > 0, s / t.clamp(min=1e-300), 0.0) ** 2
