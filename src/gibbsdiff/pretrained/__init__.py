@@ -1,0 +1,162 @@
+"""Models in files: weights, architecture, signal, calibration and card in one safetensors.
+
+Weights are stored as fp16 unless asked otherwise, and are fp32 in memory.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor, nn
+
+from gibbsdiff.checks import InputError
+from gibbsdiff.diffusion.calibration import Calibration
+from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.diffusion.signal import PowerLawSignal
+from gibbsdiff.networks.unet import UNet
+
+FORMAT = "gibbsdiff-1"
+SUFFIX = ".safetensors"
+
+
+def available() -> list[str]:
+    """Names of the models inside the package."""
+    here = resources.files(__name__)
+    return sorted(p.name.removesuffix(SUFFIX) for p in here.iterdir() if p.name.endswith(SUFFIX))
+
+
+def load_model(name: str | Path) -> SpectralDenoiser:
+    """A denoiser, ready to use: a model of the package by name, or a file by path."""
+    return _read(name)[0]
+
+
+def read_card(name: str | Path) -> dict[str, Any]:
+    """The card that a model was saved with."""
+    return _read(name)[1]
+
+
+def save_model(
+    denoiser: SpectralDenoiser,
+    path: str | Path,
+    card: Mapping[str, Any] | None = None,
+    dtype: torch.dtype = torch.float16,
+) -> None:
+    """Write a denoiser and its card; a reader never sees half a file."""
+    if not isinstance(denoiser.signal, PowerLawSignal):
+        raise InputError(f"{path}: only a denoiser with a power-law signal can be saved")
+    signal = denoiser.signal
+    tensors = {
+        f"network.{key}": value.detach().to(dtype).contiguous()
+        for key, value in denoiser.network.state_dict().items()
+    }
+    if denoiser.calibration is not None:
+        tensors["calibration.log_c"] = denoiser.calibration.log_c.float().contiguous()
+        tensors["calibration.scatter"] = denoiser.calibration.scatter.float().contiguous()
+    metadata = {
+        "format": FORMAT,
+        "architecture": json.dumps(architecture(denoiser.network)),
+        "signal": json.dumps(
+            {"amplitude": signal.amplitude, "slope": signal.slope, "mean": signal.mean}
+        ),
+        "card": json.dumps(dict(card or {})),
+    }
+    write_atomically(path, save(tensors, metadata))
+
+
+def channels_last(denoiser: SpectralDenoiser) -> SpectralDenoiser:
+    """The same denoiser, its convolutions laid out as CPUs like them."""
+    module: nn.Module = denoiser
+    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return denoiser
+
+
+def write_atomically(path: str | Path, content: bytes) -> None:
+    """Write beside the file, then put it in place in one move."""
+    target = Path(path)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = target.with_name(f".{target.name}.{os.getpid()}")
+    beside.write_bytes(content)
+    os.replace(beside, target)
+
+
+def architecture(network: UNet) -> dict[str, Any]:
+    """The arguments that make a U-Net of this shape."""
+    first = network.embed[0]
+    assert isinstance(first, nn.Linear)
+    lower = [down.out_channels for down in network.down if isinstance(down, nn.Conv2d)]
+    levels = [*network.descent, network.bottom]
+    return {
+        "channels": network.channels,
+        "widths": [network.inputs.out_channels, *lower],
+        "blocks": [len(list(level.children())) for level in levels],
+        "embedding": first.out_features,
+        "descriptor": network.descriptor,
+        "padding": network.padding,
+    }
+
+
+def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
+    path = _find(name)
+    metadata, tensors = _open(path)
+    try:
+        network = UNet(**json.loads(metadata["architecture"]))
+        signal = json.loads(metadata["signal"])
+        spectrum = PowerLawSignal(
+            tuple(signal["amplitude"]), tuple(signal["slope"]), signal["mean"]
+        )
+        card = json.loads(metadata["card"])
+    except (KeyError, TypeError, ValueError) as trouble:
+        raise InputError(f"{path}: its description is damaged ({trouble})") from None
+    _fill(network, tensors, path)
+    calibration = None
+    if "calibration.log_c" in tensors and "calibration.scatter" in tensors:
+        log_c, scatter = tensors["calibration.log_c"], tensors["calibration.scatter"]
+        calibration = Calibration(log_c.double(), scatter.double())
+    denoiser = SpectralDenoiser(network, spectrum, calibration)
+    return channels_last(denoiser).eval().requires_grad_(False), card
+
+
+def _find(name: str | Path) -> Path:
+    packaged = Path(str(resources.files(__name__))) / f"{name}{SUFFIX}"
+    if isinstance(name, str) and name in available():
+        return packaged
+    path = Path(name)
+    if path.is_file():
+        return path
+    known = ", ".join(available()) or "none"
+    raise InputError(f"{name}: neither a file nor a model of this package (there are: {known})")
+
+
+def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = dict(file.metadata() or {})
+            if metadata.get("format") != FORMAT:
+                raise InputError(f"{path}: a safetensors file, but not a model of this package")
+            return metadata, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as trouble:
+        reason = " ".join(str(trouble).split())
+        raise InputError(f"{path}: not a safetensors file ({reason})") from None
+
+
+def _fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+    """Copy the weights in, naming the first one that does not fit."""
+    own = network.state_dict()
+    for key, value in own.items():
+        given = tensors.get(f"network.{key}")
+        if given is None:
+            raise InputError(f"{path}: the weight {key} is missing")
+        if given.shape != value.shape:
+            raise InputError(
+                f"{path}: the weight {key} has shape {tuple(given.shape)}, "
+                f"its architecture needs {tuple(value.shape)}"
+            )
+    network.load_state_dict({key: tensors[f"network.{key}"].float() for key in own})

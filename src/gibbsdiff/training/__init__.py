@@ -1,0 +1,1 @@
+"""How networks are trained and calibrated."""

@@ -1,0 +1,130 @@
+"""A training run's settings, from a TOML file."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+import typing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from gibbsdiff.checks import InputError
+from gibbsdiff.data.images import Folder
+from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
+from gibbsdiff.training.noise import NoiseLaw
+from gibbsdiff.training.optimizer import Schedule
+
+
+@dataclass(frozen=True)
+class DataConfig:
+    """Folders, relative to the data directory; images also kept resized to `also_at`."""
+
+    folders: tuple[Folder, ...] = ()
+    also_at: tuple[int, ...] = ()
+    grey: float = 0.08
+
+
+@dataclass(frozen=True)
+class NetworkConfig:
+    """Arguments of the U-Net."""
+
+    channels: int = 3
+    widths: tuple[int, ...] = (48, 96, 192, 192)
+    blocks: tuple[int, ...] = (2, 2, 2, 2)
+    embedding: int = 128
+    padding: Literal["zeros", "circular"] = "zeros"
+
+
+@dataclass(frozen=True)
+class StepConfig:
+    """What a step does: crops of `crop`², of `later_crop`² from the fraction `later_from` of
+    the budget on, in batches of as many pixels; loss (6) + pixel · … + spectral · ….
+    """
+
+    batch: int = 16
+    crop: int = 96
+    later_crop: int = 128
+    later_from: float = 0.6
+    pixel: float = 0.1
+    spectral: float = 0.1
+    clip: float = 1.0
+    average: float = 0.999
+
+    def size(self, done: float) -> tuple[int, int]:
+        """Images per batch, and their side."""
+        if done < self.later_from:
+            return self.batch, self.crop
+        return max(1, round(self.batch * self.crop**2 / self.later_crop**2)), self.later_crop
+
+
+@dataclass(frozen=True)
+class EvaluationConfig:
+    """Cells σ × φ, side of the images, and how often, in minutes of training."""
+
+    sigma: tuple[float, ...] = (0.06, 0.1, 0.2)
+    phi: tuple[float, ...] = (-1.0, 0.0, 1.0)
+    side: int = 256
+    batch: int = 5
+    every: float = 12.0
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Everything that makes a run, but for its data directory and its budget."""
+
+    seed: int = 0
+    threads: int = 1
+    checkpoint_every: float = 4.0
+    data: DataConfig = field(default_factory=DataConfig)
+    network: NetworkConfig = field(default_factory=NetworkConfig)
+    signal: PowerLawSignal = NATURAL
+    noise: NoiseLaw = field(default_factory=NoiseLaw)
+    step: StepConfig = field(default_factory=StepConfig)
+    schedule: Schedule = field(default_factory=Schedule)
+    evaluation: EvaluationConfig = field(default_factory=EvaluationConfig)
+
+
+def read_config(path: str | Path) -> TrainingConfig:
+    """The settings of a TOML file; unknown keys and wrong types are refused by name."""
+    try:
+        with open(path, "rb") as file:
+            values = tomllib.load(file)
+    except OSError as trouble:
+        raise InputError(f"{path}: {trouble.strerror}") from None
+    except tomllib.TOMLDecodeError as trouble:
+        raise InputError(f"{path}: not TOML ({trouble})") from None
+    config: TrainingConfig = _build(TrainingConfig, values, str(path))
+    return config
+
+
+def _build(kind: Any, values: Any, where: str) -> Any:
+    """A dataclass from a table."""
+    if not isinstance(values, dict):
+        raise InputError(f"{where}: needs a table, not {values!r}")
+    hints = typing.get_type_hints(kind)
+    names = [f.name for f in dataclasses.fields(kind)]
+    for key in values:
+        if key not in names:
+            raise InputError(f"{where}: unknown key {key!r} (there are {', '.join(names)})")
+    made = {key: _value(hints[key], value, f"{where}: {key}") for key, value in values.items()}
+    try:
+        return kind(**made)
+    except TypeError as trouble:
+        raise InputError(f"{where}: {trouble}") from None
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    """A setting of the annotated type; integers pass for floats, lists for tuples."""
+    if dataclasses.is_dataclass(hint):
+        return _build(hint, value, where)
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin is tuple and isinstance(value, list):
+        return tuple(_value(arguments[0], item, where) for item in value)
+    if origin is Literal and value in arguments:
+        return value
+    if hint is float and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if hint in (bool, int, float, str) and type(value) is hint:
+        return value
+    raise InputError(f"{where}: {value!r} is not of type {getattr(hint, '__name__', hint)}")

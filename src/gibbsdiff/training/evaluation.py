@@ -1,0 +1,105 @@
+"""How good a denoiser is, told the truth about the noise: PSNR, loss (6), both likelihoods."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.data.images import PROTOCOL_SIDE, image_files, protocol_images
+from gibbsdiff.diffusion.denoiser import Losses, SpectralDenoiser
+from gibbsdiff.diffusion.signal import wiener
+from gibbsdiff.fourier import half_plane
+from gibbsdiff.noise.covariance import SpectralCovariance
+from gibbsdiff.noise.families import PowerLawNoise
+from gibbsdiff.streams import Streams
+
+SIGMA = (0.06, 0.1, 0.2)
+PHI = (-1.0, 0.0, 1.0)
+
+
+class Cell(NamedTuple):
+    """Means over the images at one (σ, φ)."""
+
+    sigma: float
+    phi: float
+    psnr: float
+    relative: float
+    pixel: float
+    spectral: float
+
+    @property
+    def name(self) -> str:
+        """A column's heading, as in psnr_0.1_-1."""
+        return f"psnr_{self.sigma:g}_{self.phi:g}"
+
+
+@torch.no_grad()
+def evaluate(
+    denoiser: SpectralDenoiser,
+    images: Tensor,
+    sigma: Sequence[float] = SIGMA,
+    phi: Sequence[float] = PHI,
+    batch: int = 5,
+    seed: int = 1,
+) -> list[Cell]:
+    """D(y, N) at the true (σ, φ), for power-law noise on images (B, C, H, W) on [0, 1].
+
+    Image b's noise is keyed by b: a cell does not depend on the batch, nor on other cells.
+    """
+    cells = []
+    for s in sigma:
+        for p in phi:
+            rows = [
+                _scores(denoiser, images[i : i + batch], s, p, seed, i)
+                for i in range(0, len(images), batch)
+            ]
+            psnr, *losses = torch.cat(rows, 1).mean(1).tolist()
+            cells.append(Cell(s, p, psnr, *losses))
+    return cells
+
+
+def summary(cells: Sequence[Cell]) -> dict[str, float]:
+    """PSNR of every cell, and the means over cells."""
+    row = {cell.name: cell.psnr for cell in cells}
+    for name in ("psnr", "relative", "pixel", "spectral"):
+        row[name] = sum(getattr(cell, name) for cell in cells) / len(cells)
+    return row
+
+
+def observed(
+    images: Tensor, sigma: float, phi: float, seed: int, first: int = 0
+) -> tuple[Tensor, SpectralCovariance]:
+    """y = x + ε and the covariance of ε; row b's noise is keyed by first + b."""
+    shape = (images.shape[-2], images.shape[-1])
+    told = torch.tensor([[sigma, phi]], dtype=torch.float64).expand(len(images), 2)
+    noise = PowerLawNoise().covariance(shape, told, images.dtype)
+    rng = Streams(seed, [(first + i,) for i in range(len(images))])
+    return images + noise.draw(rng, images.shape[1]), noise
+
+
+def _scores(
+    denoiser: SpectralDenoiser, x: Tensor, sigma: float, phi: float, seed: int, first: int
+) -> Tensor:
+    """PSNR and the three losses per image: (4, B)."""
+    y, noise = observed(x, sigma, phi, seed, first)
+    losses: Losses = denoiser.losses(x, y, noise)
+    # Loss (6) is the squared error over mean V: one call serves both figures.
+    V = wiener(denoiser.signal.power(noise.shape).to(x), noise.power).V
+    error = losses.relative * half_plane(noise.shape).mean(V.flatten(2)).mean((1, 2))
+    psnr = -10 * torch.log10(error)
+    return torch.stack([row.double() for row in (psnr, *losses)])
+
+
+def evaluate_folder(
+    denoiser: SpectralDenoiser,
+    folder: str | Path,
+    sigma: Sequence[float] = SIGMA,
+    phi: Sequence[float] = PHI,
+    side: int = PROTOCOL_SIDE,
+) -> list[Cell]:
+    """`evaluate` on a folder's images by the paper's protocol."""
+    return evaluate(denoiser, protocol_images(image_files(folder), side), sigma, phi)

@@ -1,0 +1,68 @@
+"""Training within a budget: what `gibbsdiff train` calls."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.data.images import RandomCrops, protocol_images, read_images, resized, split
+from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.training.checkpoint import load_checkpoint
+from gibbsdiff.training.config import TrainingConfig
+from gibbsdiff.training.diary import Diary
+from gibbsdiff.training.parallel import Processes
+from gibbsdiff.training.trainer import Budget, Trainer
+
+
+def train(
+    config: TrainingConfig,
+    data: str | Path,
+    out: str | Path,
+    *,
+    minutes: float | None = None,
+    steps: int | None = None,
+    resume: bool = False,
+    init: str | Path | None = None,
+) -> SpectralDenoiser:
+    """Train on the images below `data`; write checkpoints, weights and logs into `out`.
+
+    `init` gives the first weights; `resume` continues the checkpoint in `out`, whose spent
+    minutes or steps count towards the budget. Returns the averaged denoiser.
+    """
+    budget = Budget(minutes, steps)
+    torch.set_num_threads(config.threads)
+    processes = Processes.join()
+    folder = Path(out)
+    roles = split(data, config.data.folders)
+    images = read_images(roles.train)
+    smaller = [resized(i, s) for s in config.data.also_at for i in images if min(i.shape[1:]) > s]
+    trainer = Trainer(config, RandomCrops(images + smaller), processes)
+    if init is not None:
+        trainer.begin_from(init)
+    if resume:
+        checkpoint = folder / "checkpoint.pt"
+        trainer.restore(load_checkpoint(checkpoint), checkpoint)
+    selection = protocol_images(roles.selection, config.evaluation.side)
+    if processes.first:
+        folder.mkdir(parents=True, exist_ok=True)
+    _run(trainer, budget, folder, selection)
+    return trainer.average
+
+
+def _run(trainer: Trainer, budget: Budget, folder: Path, selection: Tensor) -> None:
+    first = trainer.processes.first
+    diary = Diary(trainer, budget, folder, selection) if first else None
+    while (done := budget.done(trainer.step_count, trainer.seconds)) < 1:
+        if diary is not None:
+            diary.before_step(done)
+        start = time.perf_counter()
+        figures, pixels = trainer.step(done)
+        # One clock for all processes: they must agree on the schedule and on the end.
+        trainer.seconds += trainer.processes.agree(time.perf_counter() - start)
+        if diary is not None:
+            diary.after_step(figures, pixels)
+    if diary is not None:
+        diary.close()

@@ -1,0 +1,108 @@
+"""The noise that a network is trained on: power laws and random smooth spectra, eq. (5)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.fourier import REFERENCE, Shape, between_references, filtered, half_plane
+from gibbsdiff.noise.covariance import SpectralCovariance
+
+
+@dataclass(frozen=True)
+class NoiseLaw:
+    """What training noise is drawn from.
+
+    The level is log-uniform on `level`, or uniform on `tail` with probability `tail_part`.
+    The spectrum is |k|^φ, φ uniform on `phi`, or, with probability `random_part`, log-linear
+    between knots at the reference frequencies: a line of slope uniform on ±`random_slope` plus
+    a random walk with steps of `random_step`. A part `wide_part` of the batches has its noise
+    cut from a grid twice as large, so that it is not periodic.
+    """
+
+    level: tuple[float, float] = (0.01, 0.6)
+    tail: tuple[float, float] = (0.2, 1.0)
+    tail_part: float = 0.1
+    phi: tuple[float, float] = (-1.0, 1.0)
+    random_part: float = 0.25
+    random_slope: float = 1.3
+    random_step: float = 0.45
+    wide_part: float = 0.5
+
+
+def add_noise(
+    x: Tensor, rng: torch.Generator, law: NoiseLaw | None = None
+) -> tuple[Tensor, SpectralCovariance]:
+    """z = x + ε for a batch x (B, C, H, W), with the covariance of ε that the network is told.
+
+    ε cut from a larger periodic grid has, up to leakage, the same density N(k) at the same k:
+    that is what is told.
+    """
+    law = law or NoiseLaw()
+    count, channels, height, width = x.shape
+    shape = (height, width)
+    wide = float(torch.rand((), generator=rng)) < law.wide_part
+    grid = (2 * height, 2 * width) if wide else shape
+
+    slope, knots, is_random = _draw_spectra(count, rng, law)
+    log_shape = _log_shape(grid, slope, knots, is_random, lifted=False)
+    weight = half_plane(grid).weight.float()
+    log_mean = torch.log((torch.exp(log_shape) * weight).sum(-1) / weight.sum())
+    offset = 2 * torch.log(_draw_levels(count, rng, law)) - log_mean
+
+    white = torch.randn(count, channels, *grid, generator=rng)
+    noise = filtered(white, _on_grid(torch.exp(0.5 * (log_shape + offset[:, None])), grid))
+    if wide:
+        # The mode k = 0 of a cut field holds what is slower than the cut, not N(0).
+        log_shape = _log_shape(shape, slope, knots, is_random, lifted=True)
+    power = _on_grid(torch.exp(log_shape + offset[:, None]), shape)
+    told = 0.5 * (_at_reference(slope, knots, is_random) + offset[:, None])
+    return x + noise[:, :, :height, :width], SpectralCovariance(power, shape, told)
+
+
+def _draw_levels(count: int, rng: torch.Generator, law: NoiseLaw) -> Tensor:
+    u, v, w = torch.rand(3, count, generator=rng)
+    low, high = math.log(law.level[0]), math.log(law.level[1])
+    in_tail = law.tail[0] + v * (law.tail[1] - law.tail[0])
+    return torch.where(w < law.tail_part, in_tail, torch.exp(low + u * (high - low)))
+
+
+def _draw_spectra(count: int, rng: torch.Generator, law: NoiseLaw) -> tuple[Tensor, Tensor, Tensor]:
+    """φ (B, 1), log-spectra at the knots (B, 8), and which of the two each image takes (B, 1)."""
+    u, v, w = torch.rand(3, count, 1, generator=rng)
+    slope = law.phi[0] + u * (law.phi[1] - law.phi[0])
+    line = law.random_slope * (2 * v - 1) * _log_reference()
+    walk = law.random_step * torch.randn(count, len(REFERENCE), generator=rng)
+    return slope, line + walk.cumsum(1), w < law.random_part
+
+
+def _log_shape(
+    shape: Shape, slope: Tensor, knots: Tensor, is_random: Tensor, lifted: bool
+) -> Tensor:
+    """log of the unnormalised spectrum on the half-plane, (B, M)."""
+    log_k, between = _tables(shape, lifted)
+    return torch.where(is_random, knots @ between, slope * log_k)
+
+
+def _at_reference(slope: Tensor, knots: Tensor, is_random: Tensor) -> Tensor:
+    return torch.where(is_random, knots, slope * _log_reference())
+
+
+def _log_reference() -> Tensor:
+    return torch.log(torch.tensor(REFERENCE))
+
+
+@lru_cache(maxsize=16)
+def _tables(shape: Shape, lifted: bool) -> tuple[Tensor, Tensor]:
+    """log|k|, 0 at k = 0 as in the power law unless lifted; weights between the references."""
+    modes = half_plane(shape)
+    k = modes.lifted.k if lifted else torch.where(modes.k > 0, modes.k, 1.0)
+    return torch.log(k).float(), between_references(shape).float()
+
+
+def _on_grid(values: Tensor, shape: Shape) -> Tensor:
+    return values.reshape(len(values), 1, shape[0], -1)

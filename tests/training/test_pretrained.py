@@ -1,0 +1,111 @@
+"""Models in files."""
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from gibbsdiff.checks import InputError
+from gibbsdiff.diffusion.calibration import Calibration
+from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.diffusion.signal import NATURAL, FixedSignal
+from gibbsdiff.networks.unet import UNet
+from gibbsdiff.pretrained import architecture, load_model, read_card, save_model
+
+ARGUMENTS = {
+    "channels": 1,
+    "widths": [8, 16, 24],
+    "blocks": [1, 2, 1],
+    "embedding": 12,
+    "descriptor": 8,
+    "padding": "circular",
+}
+
+
+@pytest.fixture
+def denoiser():
+    torch.manual_seed(0)
+    table = Calibration(torch.rand(1, 8, 10).double(), torch.eye(8).double())
+    return SpectralDenoiser(UNet(**ARGUMENTS), NATURAL, table)
+
+
+@pytest.fixture
+def file(denoiser, tmp_path):
+    path = tmp_path / "model.safetensors"
+    save_model(denoiser, path, {"minutes": 3})
+    return path
+
+
+def test_a_model_comes_back_within_half_precision(denoiser, file):
+    back = load_model(file)
+    assert architecture(back.network) == ARGUMENTS
+    assert back.signal == NATURAL
+    assert read_card(file) == {"minutes": 3}
+    for key, value in denoiser.network.state_dict().items():
+        given = back.network.state_dict()[key]
+        assert given.dtype == torch.float32
+        assert torch.equal(given, value.half().float())
+    assert torch.allclose(back.calibration.log_c, denoiser.calibration.log_c, atol=1e-7)
+    assert torch.equal(back.calibration.scatter, denoiser.calibration.scatter)
+
+
+def test_full_precision_is_exact(denoiser, tmp_path):
+    save_model(denoiser, tmp_path / "m.safetensors", dtype=torch.float32)
+    back = load_model(str(tmp_path / "m.safetensors"))
+    for key, value in denoiser.network.state_dict().items():
+        assert torch.equal(back.network.state_dict()[key], value)
+
+
+def test_nothing_is_left_beside_the_file(file):
+    assert [p.name for p in file.parent.iterdir()] == [file.name]
+
+
+def test_an_unknown_name_is_one_line():
+    with pytest.raises(InputError, match="martian: neither a file nor a model"):
+        load_model("martian")
+
+
+def test_a_foreign_file_is_named(tmp_path):
+    text = tmp_path / "text.safetensors"
+    text.write_text("hello")
+    with pytest.raises(InputError, match=r"text\.safetensors: not a safetensors file"):
+        load_model(text)
+    foreign = tmp_path / "foreign.safetensors"
+    save_file({"weight": torch.zeros(3)}, foreign)
+    with pytest.raises(InputError, match=r"foreign\.safetensors: .*not a model of this package"):
+        load_model(foreign)
+
+
+def rewritten(file, change, **metadata):
+    from safetensors import safe_open
+
+    with safe_open(file, framework="pt") as opened:
+        kept = dict(opened.metadata())
+    tensors = load_file(file)
+    change(tensors)
+    save_file(tensors, file, {**kept, **metadata})
+
+
+def test_a_wrong_shape_is_named(file):
+    rewritten(file, lambda t: t.update({"network.inputs.bias": torch.zeros(3)}))
+    with pytest.raises(InputError, match=r"inputs\.bias has shape \(3,\).* needs \(8,\)"):
+        load_model(file)
+
+
+def test_a_missing_weight_is_named(file):
+    rewritten(file, lambda t: t.pop("network.inputs.bias"))
+    with pytest.raises(InputError, match=r"inputs\.bias is missing"):
+        load_model(file)
+
+
+def test_a_damaged_description_is_one_line(file):
+    rewritten(file, lambda t: None, architecture=json.dumps({"depth": 3}))
+    with pytest.raises(InputError, match="description is damaged"):
+        load_model(file)
+
+
+def test_only_power_law_signals_are_saved(denoiser, tmp_path):
+    denoiser.signal = FixedSignal(torch.ones(1, 16, 9))
+    with pytest.raises(InputError, match="power-law"):
+        save_model(denoiser, tmp_path / "m.safetensors")

@@ -1,0 +1,64 @@
+"""Calibrating a trained model and writing its card."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from gibbsdiff.checks import InputError
+from gibbsdiff.data.images import Folder
+from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.diffusion.signal import NATURAL
+from gibbsdiff.networks.unet import UNet
+from gibbsdiff.pretrained import load_model, read_card, save_model
+from gibbsdiff.training.config import DataConfig, EvaluationConfig, TrainingConfig
+from gibbsdiff.training.release import calibrate_model, release
+
+CONFIG = TrainingConfig(
+    data=DataConfig((Folder("a", 2, rest="test"), Folder("b", 2, rest="calibration"))),
+    evaluation=EvaluationConfig(sigma=(0.1,), phi=(0.0,), side=32),
+)
+
+
+@pytest.fixture
+def model(tmp_path):
+    rng = np.random.default_rng(0)
+    for name in "ab":
+        (tmp_path / name).mkdir()
+        for i in range(3):
+            rough = Image.fromarray(rng.integers(0, 256, (8, 8, 3), dtype=np.uint8))
+            rough.resize((40, 40), Image.Resampling.BICUBIC).save(tmp_path / name / f"{i}.png")
+    torch.manual_seed(0)
+    network = UNet(3, (8, 8), (1, 1), embedding=8)
+    save_model(SpectralDenoiser(network, NATURAL), tmp_path / "raw.safetensors", {"steps": 5})
+    return tmp_path / "raw.safetensors"
+
+
+def test_a_release_carries_its_table_and_its_figures(model, tmp_path):
+    out = tmp_path / "out.safetensors"
+    card = release(
+        model, CONFIG, tmp_path, out, test_folders={"A": tmp_path / "a"}, notes={"date": "now"}
+    )
+    assert read_card(out) == card
+    assert card["steps"] == 5
+    assert card["date"] == "now"
+    assert card["calibration"]["images"] == 8
+    assert card["psnr"].keys() == {"test", "A"}
+    shipped = load_model(out)
+    assert shipped.calibration.log_c.abs().max() > 0
+    again = load_model(model).network.state_dict()
+    assert all(torch.equal(v, again[k]) for k, v in shipped.network.state_dict().items())
+
+
+def test_the_table_alone(model, tmp_path):
+    out = tmp_path / "table.safetensors"
+    made = calibrate_model(model, CONFIG, tmp_path, out)
+    assert torch.allclose(load_model(out).calibration.log_c, made.calibration.log_c, atol=1e-6)
+
+
+def test_held_out_images_are_needed(model, tmp_path):
+    config = replace(CONFIG, data=DataConfig((Folder("a"),)))
+    with pytest.raises(InputError, match="no calibration"):
+        release(model, config, tmp_path, tmp_path / "out.safetensors")
