@@ -1,0 +1,44 @@
+# Every target does its own set-up in .venv; Python 3.11 and pip are all it needs.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+TOOLS := $(VENV)/.tools
+
+.PHONY: demo test test-slow lint types bench clean
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gibbsdiff needs Python 3.11 or newer")'
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and alone: pip then keeps this build instead of looking for a newer one.
+$(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
+	touch $@
+
+$(TOOLS): $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train]'
+	touch $@
+
+demo: $(READY)
+	$(BIN)/gibbsdiff demo
+
+test: $(TOOLS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-slow: $(TOOLS)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+lint: $(TOOLS)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+types: $(TOOLS)
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python benchmarks/phi_step.py
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo
