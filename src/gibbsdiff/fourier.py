@@ -66,7 +66,7 @@ class Wavevectors:
 
     def mean(self, values: Tensor) -> Tensor:
         """Average of (..., M) over all H·W modes of the grid."""
-        return (values * self.fraction).sum(-1, keepdim=True)
+        return (values * self.fraction.to(values.device)).sum(-1, keepdim=True)
 
     def asked(self, kx: Tensor, ky: Tensor) -> Wavevectors:
         """These modes followed by further frequencies of weight zero."""

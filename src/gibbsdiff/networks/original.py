@@ -34,27 +34,31 @@ class OriginalUNet(nn.Module):
         channels: Those of the image.
         parameters: K, the size of φ; the authors' φ is the exponent of a power law.
         steps: The length of the schedule that the network was trained on.
+        width: The channels of the first level, 64 in the paper; each level has twice as many.
     """
 
-    def __init__(self, channels: int = 3, parameters: int = 1, steps: int = 5000) -> None:
+    def __init__(
+        self, channels: int = 3, parameters: int = 1, steps: int = 5000, *, width: int = 64
+    ) -> None:
         """Start from PyTorch's default weights."""
         super().__init__()
         self.channels, self.steps = channels, steps
+        w1, w2, w3, w4, w5 = (width * 2**i for i in range(5))
 
-        self.inc = DoubleConv(channels, 64)
-        self.down1, self.alpha_embed1 = Down(64, 128), PhiEmbedding(parameters, 128)
-        self.down2, self.alpha_embed2 = Down(128, 256), PhiEmbedding(parameters, 256)
-        self.down3, self.alpha_embed3 = Down(256, 512), PhiEmbedding(parameters, 512)
-        self.sa3 = PixelAttention(512)
-        self.down4, self.alpha_embed4 = Down(512, 1024), PhiEmbedding(parameters, 1024)
-        self.sa4 = PixelAttention(1024)
-        self.bottleneck = DoubleConv(1024, 1024)
-        self.att_bottleneck = PixelAttention(1024)
-        self.up1, self.alpha_embed5 = Up(1024, 512), PhiEmbedding(parameters, 512)
-        self.up2, self.alpha_embed6 = Up(512, 256), PhiEmbedding(parameters, 256)
-        self.up3, self.alpha_embed7 = Up(256, 128), PhiEmbedding(parameters, 128)
-        self.up4, self.alpha_embed8 = Up(128, 64), PhiEmbedding(parameters, 64)
-        self.outc = nn.ModuleDict({"conv": nn.Conv2d(64, channels, 1)})
+        self.inc = DoubleConv(channels, w1)
+        self.down1, self.alpha_embed1 = Down(w1, w2), PhiEmbedding(parameters, w2)
+        self.down2, self.alpha_embed2 = Down(w2, w3), PhiEmbedding(parameters, w3)
+        self.down3, self.alpha_embed3 = Down(w3, w4), PhiEmbedding(parameters, w4)
+        self.sa3 = PixelAttention(w4)
+        self.down4, self.alpha_embed4 = Down(w4, w5), PhiEmbedding(parameters, w5)
+        self.sa4 = PixelAttention(w5)
+        self.bottleneck = DoubleConv(w5, w5)
+        self.att_bottleneck = PixelAttention(w5)
+        self.up1, self.alpha_embed5 = Up(w5, w4), PhiEmbedding(parameters, w4)
+        self.up2, self.alpha_embed6 = Up(w4, w3), PhiEmbedding(parameters, w3)
+        self.up3, self.alpha_embed7 = Up(w3, w2), PhiEmbedding(parameters, w2)
+        self.up4, self.alpha_embed8 = Up(w2, w1), PhiEmbedding(parameters, w1)
+        self.outc = nn.ModuleDict({"conv": nn.Conv2d(w1, channels, 1)})
 
     def forward(self, z: Tensor, t: Tensor, phi: Tensor) -> Tensor:
         """Predict ε (B, C, H, W).

@@ -6,6 +6,7 @@ from gibbsdiff.noise.covariance import (
     NoiseCovariance,
     PixelCovariance,
     SpectralCovariance,
+    ZeroCovariance,
 )
 from gibbsdiff.noise.families import BandedNoise, PowerLawNoise, SpectralNoise, WhiteNoise
 from gibbsdiff.noise.pixel import PixelNoise
@@ -24,4 +25,5 @@ __all__ = [
     "StationaryNoise",
     "Statistic",
     "WhiteNoise",
+    "ZeroCovariance",
 ]

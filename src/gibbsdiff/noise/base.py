@@ -173,10 +173,12 @@ class StationaryNoise(NoiseModel):
     """Stationary noise N(0, Fᵀ diag(N_φ) F), iid over channels, eq. (8).
 
     A family writes one method, `log_power`. `isotropic` families depend on |k| alone;
-    `edges` are the |k| at which their spectrum may jump.
+    `edges` are the |k| at which their spectrum may jump; `amplitude` names the parameter, if
+    there is one, that does nothing but scale N.
     """
 
     isotropic: bool = True
+    amplitude: str = "sigma"
     edges: tuple[float, ...] = ()
 
     @abstractmethod
@@ -210,9 +212,14 @@ class StationaryNoise(NoiseModel):
     def covariance(
         self, shape: Shape, phi: Tensor, dtype: torch.dtype = torch.float64
     ) -> SpectralCovariance:
-        """Fᵀ diag(N_φ) F, with the descriptor that a network is told."""
+        """Fᵀ diag(N_φ) F, with what a network may be told: the descriptor, or φ's shape."""
         told = self.descriptor(shape, phi).to(dtype)
-        return SpectralCovariance(self.power(shape, phi).to(dtype), shape, told)
+        power, of_shape = self.power(shape, phi).to(dtype), self.shape_parameters(phi).to(dtype)
+        return SpectralCovariance(power, shape, told, of_shape)
+
+    def shape_parameters(self, phi: Tensor) -> Tensor:
+        """φ without its amplitude: (B, d) -> (B, K)."""
+        return phi[..., [i for i, name in enumerate(self.names) if name != self.amplitude]]
 
     def statistic(self, noise: Any, exact: bool = False) -> Statistic:
         """P = Σ w Σ_channels |ε̂|² in each group of modes.

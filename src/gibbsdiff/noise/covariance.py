@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -40,12 +40,14 @@ class NoiseCovariance(Covariance):
 @dataclass(frozen=True)
 class SpectralCovariance(NoiseCovariance):
     """Fᵀ diag(N) F. `power` N(k) is (B, 1, H, W//2+1), equal in all channels, or
-    (B, C, H, W//2+1), one spectrum per opponent channel. `descriptor` is eq. (5).
+    (B, C, H, W//2+1), one spectrum per opponent channel. `descriptor` is eq. (5);
+    `shape_parameters` (B, K) is φ without its amplitude, for networks that are told φ itself.
     """
 
     power: Tensor
     shape: Shape
     descriptor: Tensor | None = None
+    shape_parameters: Tensor | None = None
 
     @property
     def level(self) -> Tensor:
@@ -65,13 +67,26 @@ class SpectralCovariance(NoiseCovariance):
         told = self.descriptor
         if told is not None:
             told = told + torch.log(u).to(told)[:, None]
-        return SpectralCovariance(self.power * column**2, self.shape, told)
+        return replace(self, power=self.power * column**2, descriptor=told)
 
     def rows(self, index: Tensor) -> SpectralCovariance:
         """Some images of the batch."""
-        told = self.descriptor
+        told, phi = self.descriptor, self.shape_parameters
         return SpectralCovariance(
-            self.power[index], self.shape, None if told is None else told[index]
+            self.power[index],
+            self.shape,
+            None if told is None else told[index],
+            None if phi is None else phi[index],
+        )
+
+    def to(self, device: torch.device) -> SpectralCovariance:
+        """The same on a device."""
+        told, phi = self.descriptor, self.shape_parameters
+        return SpectralCovariance(
+            self.power.to(device),
+            self.shape,
+            None if told is None else told.to(device),
+            None if phi is None else phi.to(device),
         )
 
 
@@ -99,3 +114,15 @@ class PixelCovariance(NoiseCovariance):
     def rows(self, index: Tensor) -> PixelCovariance:
         """Some images of the batch."""
         return PixelCovariance(self.variance[index])
+
+
+@dataclass(frozen=True)
+class ZeroCovariance(Covariance):
+    """Σ = 0: the error of a denoiser that has no model of it."""
+
+    shape: Shape
+    dtype: torch.dtype = torch.float64
+
+    def draw(self, rng: Streams, channels: int) -> Tensor:
+        """Zeros; no stream is used."""
+        return torch.zeros(len(rng), channels, *self.shape, dtype=self.dtype)

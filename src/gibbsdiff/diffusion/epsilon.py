@@ -1,0 +1,83 @@
+"""The paper's networks ε_θ(z_t, t, φ) as denoisers: eqs. (1), (2) and (3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from gibbsdiff.diffusion.denoiser import Estimate
+from gibbsdiff.diffusion.process import DiscreteVariancePreserving, Process
+from gibbsdiff.noise.covariance import SpectralCovariance, ZeroCovariance
+
+Range = tuple[float, float]
+
+
+def network_time(process: Process, t: Tensor) -> Tensor:
+    """What a network is told of the time t: t itself, or the step of a discrete chain.
+
+    The authors count steps i = 0 … T-1 and ᾱ_i has the factors 0 … i, so that step i is the
+    time t = (i+1)/T. Between steps i is real, and below step 0 it goes on to -1 at t = 0.
+    """
+    if isinstance(process, DiscreteVariancePreserving):
+        return t * process.steps - 1
+    return t
+
+
+class EpsilonDenoiser(nn.Module):
+    """D = z - σ ε_θ(a z, t, φ) with t = t*(σ) of eq. (2) and a = a(t), for z = x + σ ε at level σ.
+
+    ε has unit level, so this is (z_t - b ε_θ)/a in the scaling z_t = a z of eq. (1). The paper
+    has no error model: E = 0 in eq. (7).
+
+    Arguments:
+        network: Maps z_t (B, C, H, W), a time or step (B,) and φ (B, K) to ε.
+        process: The process that the network was trained on.
+        ranges: Of the K parameters of the noise's shape; the network is told them on [-1, 1].
+    """
+
+    def __init__(
+        self, network: nn.Module, process: Process, ranges: Sequence[Range] = ((-1.0, 1.0),)
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.process = process
+        self.ranges = tuple(ranges)
+
+    def forward(self, z: Tensor, noise: SpectralCovariance) -> Estimate:
+        """D, and no error."""
+        mean = z - _column(noise.level, z) * self.epsilon(z, noise)
+        return Estimate(mean, ZeroCovariance(noise.shape, z.dtype))
+
+    def epsilon(self, z: Tensor, noise: SpectralCovariance) -> Tensor:
+        """ε_θ ≈ E[ε | z], of unit level."""
+        # Times are float64 on the CPU: a step of the chain is 2e-4 of [0, 1].
+        t = self.process.time(noise.level.cpu())
+        told = network_time(self.process, t).to(z)
+        out: Tensor = self.network(_column(self.process.a(t), z) * z, told, self._phi(noise).to(z))
+        return out
+
+    def losses(self, x: Tensor, z: Tensor, noise: SpectralCovariance) -> Tensor:
+        """(B,) mean squares of ε_θ - ε, with ε = (z - x)/σ.
+
+        That is ε-prediction, and it is the reweighted score matching of the paper's appendix at
+        λ(t) = 1: its target (z_t - √ᾱ x)/√(1-ᾱ) is (a z - a x)/b = (z - x)/σ.
+        """
+        target = (z - x) / _column(noise.level, z)
+        return (self.epsilon(z, noise) - target).square().mean((1, 2, 3))
+
+    def _phi(self, noise: SpectralCovariance) -> Tensor:
+        phi = noise.shape_parameters
+        if phi is None or phi.shape[-1] != len(self.ranges):
+            given = "none" if phi is None else str(phi.shape[-1])
+            raise ValueError(
+                f"the network is told {len(self.ranges)} parameters of the noise's shape, "
+                f"the noise has {given}"
+            )
+        low, high = torch.tensor(self.ranges, dtype=phi.dtype, device=phi.device).unbind(-1)
+        return 2 * (phi - low) / (high - low) - 1
+
+
+def _column(values: Tensor, like: Tensor) -> Tensor:
+    return values.to(like).view(-1, 1, 1, 1)
