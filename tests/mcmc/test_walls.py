@@ -13,7 +13,7 @@ def start(metric, seed=1):
     g = torch.Generator().manual_seed(seed)
     position = torch.rand(metric.shape[:2], generator=g, dtype=torch.float64)
     momentum = torch.randn(metric.shape[:2], generator=g, dtype=torch.float64)
-    return position, momentum, 3.6 / twice_kinetic(metric, momentum).sqrt()
+    return position, momentum, 3.3 / twice_kinetic(metric, momentum).sqrt()
 
 
 def twice_kinetic(inverse_mass, momentum):

@@ -239,5 +239,6 @@ class StationaryNoise(NoiseModel):
             height, width = k.shape
             log_n = even(log_n.unflatten(-1, (height, -1)), width).flatten(-2)
         constant = statistic.channels * math.log(2 * math.pi) * k.shape[0] * k.shape[1]
-        entropy = statistic.channels * (log_n @ k.weight)
-        return -0.5 * (constant + entropy + (statistic.P * torch.exp(-log_n)).sum(-1))
+        # Not `log_n @ weight`: BLAS rounds by batch size, and a chain must not know its batch.
+        terms = statistic.channels * k.weight * log_n + statistic.P * torch.exp(-log_n)
+        return -0.5 * (constant + terms.sum(-1))

@@ -42,7 +42,7 @@ class ErrorCheck(NamedTuple):
     within: float
     """The factor that 90 % of the images are within."""
     bands: tuple[float, ...]
-    """Mean ratio around each reference frequency, eq. (5)."""
+    """Mean over images of the ratio around each reference frequency, eq. (5), all channels."""
 
 
 def quadrants(images: Tensor) -> Tensor:
@@ -123,7 +123,7 @@ def check(
         for e in errors(denoiser, images, s, p, seed):
             true, predicted = e.true.flatten(2), e.predicted.flatten(2)
             totals.append((true * weight).sum((1, 2)) / (predicted * weight).sum((1, 2)))
-            bands.append((true / predicted).mean(1) @ hats.T / hats.sum(1))
+            bands.append((true.sum(1) @ hats.T) / (predicted.sum(1) @ hats.T))
         ratio = torch.cat(totals)
         factor = torch.quantile(ratio.log().abs(), 0.9).exp()
         each = torch.cat(bands).mean(0).tolist()
