@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.checks import InputError, as_images
-from gibbsdiff.diagnostics import Summary, summarise
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.signal import NATURAL
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.fourier import Shape
 from gibbsdiff.mcmc import run, warm_up
 from gibbsdiff.noise import PowerLawNoise, Statistic
+from gibbsdiff.posterior import Summary, summarise
 from gibbsdiff.streams import Streams
 
 CHAINS, DRAWS = 4, 500

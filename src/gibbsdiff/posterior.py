@@ -1,0 +1,195 @@
+"""The result: draws of φ, moments of x, what it cost, and whether it converged."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import xarray
+from torch import Tensor
+
+from gibbsdiff.errors import InputError
+
+with warnings.catch_warnings():
+    # ArviZ announces its next major version once a day; users of ours need not act on it.
+    warnings.simplefilter("ignore", FutureWarning)
+    import arviz
+
+RHAT, ESS = 1.05, 100.0
+FORMAT = "gibbsdiff-posterior-1"
+IMAGES = ("observed", "mean", "sd", "average", "samples")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One parameter: moments, central 90 % interval and diagnostics."""
+
+    name: str
+    mean: float
+    sd: float
+    low: float
+    high: float
+    rhat: float
+    ess_bulk: float
+    ess_tail: float
+
+
+@dataclass(frozen=True)
+class Posterior:
+    """p(x, φ | y) of one image.
+
+    `phi` (chain, draw, d). `mean` is E[x | y] by Tweedie, the average of D(y, N_φ) over draws
+    of φ; `average` the plain average of the draws of x; `sd` the standard deviation of x | y in
+    every pixel; `samples` (n, C, H, W) the draws that were kept. Images are (C, H, W).
+    """
+
+    names: tuple[str, ...]
+    phi: Tensor
+    observed: Tensor
+    mean: Tensor
+    sd: Tensor
+    average: Tensor | None = None
+    samples: Tensor | None = None
+    method: str = "gibbs"
+    calls: int = 0
+    seconds: float = 0.0
+    divergences: int = 0
+    truth: tuple[float, ...] | None = None
+
+    @property
+    def rows(self) -> list[Summary]:
+        """A summary of each parameter."""
+        return summarise(self.phi, self.names)
+
+    @property
+    def converged(self) -> bool:
+        """R-hat ≤ 1.05 and bulk and tail ESS ≥ 100 for every parameter."""
+        return converged(self.phi)
+
+    def summary(self) -> str:
+        """A table as text; its first line says NOT CONVERGED when that is so."""
+        verdict = "converged" if self.converged else "NOT CONVERGED"
+        chains, draws = self.phi.shape[:2]
+        lines = [
+            f"{verdict}: {self.method}, {chains} chains × {draws} draws, {self.calls} network "
+            f"calls, {self.divergences} divergences, {self.seconds:.1f} s",
+            f"{'':>10} {'mean':>10} {'sd':>9} {'5 %':>10} {'95 %':>10} "
+            f"{'R-hat':>6} {'bulk':>6} {'tail':>6}",
+        ]
+        lines += [
+            f"{r.name:>10} {r.mean:10.5f} {r.sd:9.5f} {r.low:10.5f} {r.high:10.5f} "
+            f"{r.rhat:6.3f} {r.ess_bulk:6.0f} {r.ess_tail:6.0f}"
+            for r in self.rows
+        ]
+        return "\n".join(lines)
+
+    def inference_data(self) -> Any:
+        """φ as ArviZ InferenceData: a variable per parameter, chain × draw."""
+        values = {name: self.phi[..., i].numpy() for i, name in enumerate(self.names)}
+        return arviz.from_dict(posterior=values)
+
+    def save(self, path: str | Path) -> None:
+        """Write NetCDF: the group `posterior` is ArviZ's, `images` holds the maps."""
+        path = Path(path)
+        draws = {n: (("chain", "draw"), self.phi[..., i].numpy()) for i, n in enumerate(self.names)}
+        maps = {name: getattr(self, name) for name in IMAGES}
+        images = {
+            name: (_dimensions(name), value.numpy())
+            for name, value in maps.items()
+            if value is not None
+        }
+        facts = {
+            name: getattr(self, name)
+            for name in ("names", "method", "calls", "seconds", "divergences", "truth")
+        }
+        temporary = path.with_name(f".{path.name}.part")
+        try:
+            attributes = {"format": FORMAT, "facts": json.dumps(facts)}
+            root = xarray.Dataset(attrs=attributes)
+            root.to_netcdf(temporary, engine="h5netcdf")
+            xarray.Dataset(draws).to_netcdf(
+                temporary, mode="a", group="posterior", engine="h5netcdf"
+            )
+            xarray.Dataset(images).to_netcdf(temporary, mode="a", group="images", engine="h5netcdf")
+            os.replace(temporary, path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Posterior:
+        """Read what `save` wrote."""
+        if not Path(path).is_file():
+            raise InputError(f"{path}: no such file")
+        try:
+            with xarray.open_dataset(path, engine="h5netcdf") as root:
+                attributes = dict(root.attrs)
+            if attributes.get("format") != FORMAT:
+                raise InputError(f"{path}: not a posterior of this program")
+            facts = json.loads(attributes["facts"])
+            names = tuple(facts.pop("names"))
+            with xarray.open_dataset(path, engine="h5netcdf", group="posterior") as draws:
+                phi = np.stack([draws[name].values for name in names], -1)
+            with xarray.open_dataset(path, engine="h5netcdf", group="images") as images:
+                maps: dict[str, Any] = {
+                    str(k): torch.from_numpy(v.values.copy()) for k, v in images.items()
+                }
+        except InputError:
+            raise
+        except (OSError, KeyError, ValueError) as trouble:
+            reason = str(trouble).split("\n", 1)[0]
+            raise InputError(f"{path}: cannot be read as a posterior ({reason})") from None
+        truth = facts.pop("truth")
+        return cls(
+            names, torch.from_numpy(phi), truth=tuple(truth) if truth else None, **maps, **facts
+        )
+
+    def with_truth(self, truth: tuple[float, ...]) -> Posterior:
+        """The same, with the true parameters for plots."""
+        return replace(self, truth=truth)
+
+
+def summarise(phi: Tensor, names: Sequence[str]) -> list[Summary]:
+    """Summaries of draws (chain, draw, d), one per parameter."""
+    return [_summarise(name, phi[..., i]) for i, name in enumerate(names)]
+
+
+def converged(phi: Tensor) -> bool:
+    """Whether draws (chain, draw, d) pass R-hat ≤ 1.05 and ESS ≥ 100 in every parameter."""
+    rows = summarise(phi, [""] * phi.shape[-1])
+    # Written so that NaN, from chains that never moved, fails.
+    return all(r.rhat <= RHAT and r.ess_bulk >= ESS and r.ess_tail >= ESS for r in rows)
+
+
+def worst_rhat(phi: Tensor) -> float:
+    """The largest R-hat over parameters of draws (chain, draw, d); NaN for too few draws."""
+    if phi.shape[1] < 4:
+        return float("nan")
+    return max(float(arviz.rhat(phi[..., i].numpy())) for i in range(phi.shape[-1]))
+
+
+def _summarise(name: str, draws: Tensor) -> Summary:
+    values = draws.double().numpy()
+    low, high = np.quantile(values, [0.05, 0.95])
+    enough = values.shape[1] >= 4 and np.ptp(values) > 0  # ArviZ divides by the spread
+    return Summary(
+        name,
+        float(values.mean()),
+        float(values.std(ddof=1)) if values.size > 1 else float("nan"),
+        float(low),
+        float(high),
+        float(arviz.rhat(values)) if enough and len(values) > 1 else float("nan"),
+        float(arviz.ess(values, method="bulk")) if enough else float("nan"),
+        float(arviz.ess(values, method="tail")) if enough else float("nan"),
+    )
+
+
+def _dimensions(name: str) -> tuple[str, ...]:
+    plane = ("channel", "row", "column")
+    return ("sample", *plane) if name == "samples" else plane
