@@ -10,6 +10,7 @@ from torch.nn.functional import pixel_shuffle, pixel_unshuffle, silu
 from gibbsdiff.networks.padding import Padding, crop, pad_to_multiple
 
 LOG_VARIANCE_RANGE = (-8.0, 4.0)
+LOG_BANDS_RANGE = (-6.0, 6.0)
 
 # Centre and spread of the descriptors ½ log N met in training, levels 0.01 to 1.
 DESCRIPTOR_CENTRE, DESCRIPTOR_SPREAD = -2.3, 1.2
@@ -168,7 +169,8 @@ class UNet(nn.Module):
     def bands(self, pooled: Tensor, descriptor: Tensor) -> Tensor:
         """log B² (B, C, 8) of eq. (7), from features pooled over the whole image."""
         features = torch.cat([pooled, self._embedding(descriptor)], dim=1)
-        log_bands: Tensor = self.band_head(features)
+        # A likelihood without bounds lets one odd batch send e^(-log B²) to infinity.
+        log_bands: Tensor = self.band_head(features).clamp(*LOG_BANDS_RANGE)
         return log_bands.view(-1, self.channels, self.descriptor)
 
     def _embedding(self, descriptor: Tensor) -> Tensor:
