@@ -24,6 +24,8 @@ def test_the_shipped_configuration_is_the_recipe():
         ("seeed = 1", "unknown key 'seeed'"),
         ("[network]\nwidths = 3", "widths: 3 is not"),
         ("[network]\npadding = 'mirror'", "padding: 'mirror' is not"),
+        ("[model]\nkind = 'other'", "kind: 'other' is not"),
+        ("optimizer = 'sgd'", "optimizer: 'sgd' is not"),
         ("[step]\nbatch = 1.5", "batch: 1.5 is not of type int"),
         ("[[data.folders]]\nhold_out_every = 2", "path"),
         ("seed = ", "not TOML"),

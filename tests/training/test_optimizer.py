@@ -76,3 +76,28 @@ def test_the_schedule_rises_stays_and_falls():
     assert schedule.rate(1.0) == pytest.approx(0.02)
     assert not schedule.decays(0.59)
     assert schedule.decays(0.6)
+
+
+def test_a_constant_rate_stays_and_never_decays():
+    schedule = Schedule(kind="constant", lr=2.0)
+    assert {schedule.rate(done) for done in (0.0, 0.01, 0.5, 1.0)} == {2.0}
+    assert not schedule.decays(0.99)
+
+
+def test_the_inverse_square_root_falls_after_its_warm_up():
+    schedule = Schedule(kind="inverse-sqrt", lr=2.0, warm_up=0.04)
+    assert schedule.rate(0.0) == 0
+    assert schedule.rate(0.01) == pytest.approx(0.5)
+    assert schedule.rate(0.04) == pytest.approx(2.0)
+    assert schedule.rate(0.16) == pytest.approx(1.0)
+    assert schedule.rate(1.0) == pytest.approx(0.4)
+    assert not schedule.decays(0.99)
+
+
+def test_adamw_alone_has_everything_and_no_weight_decay():
+    network = UNet(1, (8, 8), (1, 1), embedding=8)
+    (adamw,) = optimizers(network, 1e-3, "adamw")
+    assert isinstance(adamw, torch.optim.AdamW)
+    (group,) = adamw.param_groups
+    assert len(group["params"]) == len(list(network.parameters()))
+    assert group["weight_decay"] == 0

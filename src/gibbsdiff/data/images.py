@@ -68,12 +68,17 @@ def resized(image: Tensor, side: int) -> Tensor:
     return torch.from_numpy(smaller).permute(2, 0, 1).contiguous()
 
 
-def protocol_crop(image: Tensor, side: int = PROTOCOL_SIDE) -> Tensor:
-    """The paper's test image: shorter side to `side`, centre crop; float32 on [0, 1]."""
+def centre(image: Tensor, side: int = PROTOCOL_SIDE) -> Tensor:
+    """Shorter side resized to `side`, then the centre: uint8 (3, side, side)."""
     small = resized(image, side)
     top = round((small.shape[-2] - side) / 2)
     left = round((small.shape[-1] - side) / 2)
-    return small[:, top : top + side, left : left + side].float() / 255
+    return small[:, top : top + side, left : left + side]
+
+
+def protocol_crop(image: Tensor, side: int = PROTOCOL_SIDE) -> Tensor:
+    """The paper's test image: `centre`, as float32 on [0, 1]."""
+    return centre(image, side).float() / 255
 
 
 def protocol_images(paths: Iterable[str | Path], side: int = PROTOCOL_SIDE) -> Tensor:
@@ -120,16 +125,30 @@ def split(root: str | Path, folders: Sequence[Folder]) -> Split:
     return roles
 
 
+Symmetry = Literal["none", "horizontal", "all"]
+
+#: Which of flipping rows (1), flipping columns (2) and transposing (4) may happen.
+SYMMETRIES: dict[Symmetry, int] = {"none": 0, "horizontal": 2, "all": 7}
+
+
+def turned(image: Tensor, symmetry: int) -> Tensor:
+    """The image (C, H, W) flipped and transposed as the bits of `symmetry` say."""
+    flips = [axis for axis in (1, 2) if symmetry & axis]
+    image = image.flip(flips) if flips else image
+    return image.transpose(1, 2) if symmetry & 4 else image
+
+
 class RandomCrops:
     """Square crops with random flips and transposes from images in memory.
 
     An image is chosen with weight √(area): large ones hold more, but not in proportion.
     """
 
-    def __init__(self, images: Sequence[Tensor]) -> None:
+    def __init__(self, images: Sequence[Tensor], symmetries: Symmetry = "all") -> None:
         if not images:
             raise InputError("there is no image to train on")
         self.images = list(images)
+        self.allowed = SYMMETRIES[symmetries]
 
     def weights(self, side: int) -> Tensor:
         """√(area), or 0 where the crop does not fit."""
@@ -148,11 +167,17 @@ class RandomCrops:
             top = _below(image.shape[-2] - side + 1, rng)
             left = _below(image.shape[-1] - side + 1, rng)
             crop = image[:, top : top + side, left : left + side]
-            symmetry = _below(8, rng)
-            flips = [axis for axis in (1, 2) if symmetry & axis]
-            crop = crop.flip(flips) if flips else crop
-            row.copy_(crop.transpose(1, 2) if symmetry & 4 else crop)
+            row.copy_(turned(crop, _below(8, rng) & self.allowed))
         return out / 255
+
+    def batch(
+        self, step: int, count: int, side: int, rows: Sequence[int], rng: torch.Generator
+    ) -> Tensor:
+        """Some rows of a batch; `rng` moves on by all of it, so that rows are who they are."""
+        return self.draw(count, side, rng)[list(rows)]
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def _below(high: int, rng: torch.Generator) -> int:

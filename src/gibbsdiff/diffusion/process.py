@@ -46,12 +46,13 @@ class Process(ABC):
         value = torch.as_tensor(sigma, dtype=torch.float64)
         if bool((~(value >= 0)).any()):
             raise InputError(f"the noise level σ = {float(value.min()):g} must be 0 or more")
-        if bool((value > self.highest * (1 + 1e-12)).any()):
+        # The level of a single-precision spectrum may round to just above the end.
+        if bool((value > self.highest * (1 + 1e-6)).any()):
             raise InputError(
                 f"the noise level σ = {float(value.max()):g} is above b(1)/a(1) = "
                 f"{self.highest:g}, the highest of this process"
             )
-        return self._inverse(value)
+        return self._inverse(value.clamp(max=self.highest))
 
     def _inverse(self, sigma: Tensor) -> Tensor:
         """Bisection: 60 halvings of [0, 1] reach double precision."""
@@ -105,7 +106,7 @@ class DiscreteVariancePreserving(Process):
         i = torch.arange(steps, dtype=torch.float64)
         beta = (beta_min + (beta_max - beta_min) * i / steps) / steps
         log_alpha_bar = torch.cumsum(torch.log1p(-beta), 0)
-        self.steps = steps
+        self.steps, self.beta_min, self.beta_max = steps, float(beta_min), float(beta_max)
         self.log_alpha_bar = torch.cat([torch.zeros(1, dtype=torch.float64), log_alpha_bar])
 
     def a(self, t: Tensor) -> Tensor:

@@ -79,7 +79,7 @@ class SpectralCovariance(NoiseCovariance):
             None if phi is None else phi[index],
         )
 
-    def to(self, device: torch.device) -> SpectralCovariance:
+    def to(self, device: torch.device | str) -> SpectralCovariance:
         """The same on a device."""
         told, phi = self.descriptor, self.shape_parameters
         return SpectralCovariance(

@@ -10,7 +10,7 @@ import os
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -22,6 +22,8 @@ from gibbsdiff.diffusion.calibration import Calibration
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.networks.unet import UNet
+
+Module = TypeVar("Module", bound=nn.Module)
 
 FORMAT = "gibbsdiff-1"
 SUFFIX = ".safetensors"
@@ -71,7 +73,7 @@ def save_model(
     write_atomically(path, save(tensors, metadata))
 
 
-def channels_last(denoiser: SpectralDenoiser) -> SpectralDenoiser:
+def channels_last(denoiser: Module) -> Module:
     """The same denoiser, its convolutions laid out as CPUs like them."""
     module: nn.Module = denoiser
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
@@ -104,8 +106,8 @@ def architecture(network: UNet) -> dict[str, Any]:
 
 
 def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
-    path = _find(name)
-    metadata, tensors = _open(path)
+    path = find(name)
+    metadata, tensors = open_file(path)
     try:
         network = UNet(**json.loads(metadata["architecture"]))
         signal = json.loads(metadata["signal"])
@@ -115,7 +117,7 @@ def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
         card = json.loads(metadata["card"])
     except (KeyError, TypeError, ValueError) as trouble:
         raise InputError(f"{path}: its description is damaged ({trouble})") from None
-    _fill(network, tensors, path)
+    fill(network, tensors, path)
     calibration = None
     if "calibration.log_c" in tensors and "calibration.scatter" in tensors:
         log_c, scatter = tensors["calibration.log_c"], tensors["calibration.scatter"]
@@ -124,7 +126,8 @@ def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
     return channels_last(denoiser).eval().requires_grad_(False), card
 
 
-def _find(name: str | Path) -> Path:
+def find(name: str | Path) -> Path:
+    """The file of a model of the package, by name, or the file given."""
     packaged = Path(str(resources.files(__name__))) / f"{name}{SUFFIX}"
     if isinstance(name, str) and name in available():
         return packaged
@@ -135,11 +138,12 @@ def _find(name: str | Path) -> Path:
     raise InputError(f"{name}: neither a file nor a model of this package (there are: {known})")
 
 
-def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
+def open_file(path: Path, form: str = FORMAT) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """The description and the tensors of a model file of some format."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = dict(file.metadata() or {})
-            if metadata.get("format") != FORMAT:
+            if metadata.get("format") != form:
                 raise InputError(f"{path}: a safetensors file, but not a model of this package")
             return metadata, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as trouble:
@@ -147,7 +151,7 @@ def _open(path: Path) -> tuple[dict[str, str], dict[str, Tensor]]:
         raise InputError(f"{path}: not a safetensors file ({reason})") from None
 
 
-def _fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
+def fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
     """Copy the weights in, naming the first one that does not fit."""
     own = network.state_dict()
     for key, value in own.items():

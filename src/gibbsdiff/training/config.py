@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gibbsdiff.checks import InputError
-from gibbsdiff.data.images import Folder
+from gibbsdiff.data.images import Folder, Symmetry
+from gibbsdiff.data.loader import Crops
 from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
 from gibbsdiff.training.noise import NoiseLaw
 from gibbsdiff.training.optimizer import Schedule
@@ -18,16 +19,41 @@ from gibbsdiff.training.optimizer import Schedule
 
 @dataclass(frozen=True)
 class DataConfig:
-    """Folders, relative to the data directory; images also kept resized to `also_at`."""
+    """Folders, relative to the data directory; images also kept resized to `also_at`.
+
+    Crops are random, or the centre of the paper's protocol. Images are held in memory, or read
+    by `workers` processes (0: by the training process itself) as they are needed.
+    """
 
     folders: tuple[Folder, ...] = ()
     also_at: tuple[int, ...] = ()
     grey: float = 0.08
+    crops: Crops = "random"
+    symmetries: Symmetry = "all"
+    loading: Literal["memory", "workers"] = "memory"
+    workers: int = 0
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """What is trained: the denoiser of eq. (4), "spectral", or one of the paper's ε-networks.
+
+    The rest is for these: channels of the first level (each next one has twice as many), levels
+    ("resunet"), steps of the chain ("original"), β of eq. (1), and the family of their noise.
+    """
+
+    kind: Literal["spectral", "original", "resunet"] = "spectral"
+    width: int = 64
+    levels: int = 3
+    steps: int = 5000
+    beta_min: float = 0.1
+    beta_max: float = 20.0
+    family: Literal["power-law"] = "power-law"
 
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Arguments of the U-Net."""
+    """Arguments of the U-Net of eq. (4); the paper's take their channels from here."""
 
     channels: int = 3
     widths: tuple[int, ...] = (48, 96, 192, 192)
@@ -76,7 +102,9 @@ class TrainingConfig:
     seed: int = 0
     threads: int = 1
     checkpoint_every: float = 4.0
+    optimizer: Literal["muon", "adamw"] = "muon"
     data: DataConfig = field(default_factory=DataConfig)
+    model: ModelConfig = field(default_factory=ModelConfig)
     network: NetworkConfig = field(default_factory=NetworkConfig)
     signal: PowerLawSignal = NATURAL
     noise: NoiseLaw = field(default_factory=NoiseLaw)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,7 @@ import torch
 from rich.console import Console
 from torch import Tensor
 
-from gibbsdiff.pretrained import save_model
 from gibbsdiff.training.checkpoint import TableLog, save_checkpoint, tensorboard
-from gibbsdiff.training.evaluation import evaluate, summary
 from gibbsdiff.training.trainer import Budget, Trainer
 
 LOG_EVERY = 50
@@ -62,14 +61,13 @@ class Diary:
         t = self.trainer
         if not self.recent:
             return
-        names = ("relative", "pixel", "spectral", "gradient", "rate")
+        names = (*t.objective.parts, "gradient", "rate")
         means = dict(zip(names, torch.stack(self.recent).mean(0).tolist(), strict=True))
         speed = self.pixels / 1e6 / max(t.seconds - self.since, 1e-9)
         row = {"step": t.step_count, "minutes": t.seconds / 60, **means}
         self.steps.write({**row, "mpixel_per_s": speed, "skipped": t.skipped})
         self.console.print(
-            f"{t.step_count:6d} {t.seconds / 60:7.2f} min  loss {means['relative']:.4f}  "
-            f"pixel {means['pixel']:+.4f}  spectral {means['spectral']:+.4f}  "
+            f"{t.step_count:6d} {t.seconds / 60:7.2f} min  {_figures(means, t.objective.parts)}  "
             f"rate {means['rate']:.2e}  {speed:.4f} Mpixel/s"
             + (f"  {t.skipped} skipped" if t.skipped else "")
         )
@@ -77,31 +75,29 @@ class Diary:
 
     def evaluate(self) -> None:
         """Score the averaged weights on the selection images."""
-        t, c = self.trainer, self.trainer.config.evaluation
+        t = self.trainer
         if len(self.selection) == 0:
             return
-        row = summary(evaluate(t.average, self.selection, c.sigma, c.phi, c.batch))
+        row = t.objective.evaluate(t.average, self.selection)
         self.scores.write({"step": t.step_count, "minutes": t.seconds / 60, **row})
         cells = " ".join(f"{v:.2f}" for k, v in row.items() if k.startswith("psnr_"))
         self.console.print(
             f"{t.step_count:6d} selection: PSNR {row['psnr']:.3f} ({cells})  "
-            f"loss {row['relative']:.4f}  pixel {row['pixel']:+.4f}  "
-            f"spectral {row['spectral']:+.4f}"
+            + _figures(row, t.objective.parts)
         )
 
     def save(self) -> None:
         """Checkpoint, and the averaged weights as a model file."""
         t = self.trainer
         save_checkpoint(self.folder / "checkpoint.pt", t.state())
-        save_model(t.average, self.folder / "model.safetensors", self._card())
+        t.objective.save(t.average, self.folder / "model.safetensors", self._card())
 
     def _keep_before_decay(self) -> None:
         """A later run continues from these, not from the decayed ones: fp32."""
         t, card = self.trainer, self._card()
         save_checkpoint(self.folder / "before-decay.pt", t.state())
-        save_model(t.denoiser, self.folder / "before-decay.safetensors", card, torch.float32)
-        average = self.folder / "before-decay-average.safetensors"
-        save_model(t.average, average, card, torch.float32)
+        for model, name in ((t.denoiser, "before-decay"), (t.average, "before-decay-average")):
+            t.objective.save(model, self.folder / f"{name}.safetensors", card, torch.float32)
 
     def _card(self) -> dict[str, Any]:
         t = self.trainer
@@ -120,3 +116,7 @@ class Diary:
         self.evaluate()
         if self.board is not None:
             self.board.close()
+
+
+def _figures(row: Mapping[str, float], parts: Sequence[str]) -> str:
+    return "  ".join(f"{name} {row[name]:+.4f}" for name in parts if name in row)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.data.images import PROTOCOL_SIDE, image_files, protocol_images
-from gibbsdiff.diffusion.denoiser import Losses, SpectralDenoiser
+from gibbsdiff.diffusion.denoiser import Denoiser, Losses, SpectralDenoiser
 from gibbsdiff.diffusion.signal import wiener
 from gibbsdiff.fourier import half_plane
 from gibbsdiff.noise.covariance import SpectralCovariance
@@ -34,7 +34,7 @@ class Cell(NamedTuple):
     @property
     def name(self) -> str:
         """A column's heading, as in psnr_0.1_-1."""
-        return f"psnr_{self.sigma:g}_{self.phi:g}"
+        return _heading(self.sigma, self.phi)
 
 
 @torch.no_grad()
@@ -70,6 +70,34 @@ def summary(cells: Sequence[Cell]) -> dict[str, float]:
     return row
 
 
+@torch.no_grad()
+def psnr_table(
+    denoiser: Denoiser,
+    images: Tensor,
+    sigma: Sequence[float] = SIGMA,
+    phi: Sequence[float] = PHI,
+    batch: int = 5,
+    seed: int = 1,
+    device: torch.device | str = "cpu",
+) -> dict[str, float]:
+    """PSNR of D(y, N) at the true (σ, φ) in every cell, and the mean over cells, as `evaluate`."""
+    table = {}
+    for s in sigma:
+        for p in phi:
+            errors = []
+            for i in range(0, len(images), batch):
+                x = images[i : i + batch]
+                y, noise = observed(x, s, p, seed, i)
+                mean = denoiser(y.to(device), noise.to(device)).mean
+                errors.append((mean - x.to(mean)).square().mean((1, 2, 3)).double())
+            table[_heading(s, p)] = float(-10 * torch.log10(torch.cat(errors)).mean())
+    return {**table, "psnr": sum(table.values()) / len(table)}
+
+
+def _heading(sigma: float, phi: float) -> str:
+    return f"psnr_{sigma:g}_{phi:g}"
+
+
 def observed(
     images: Tensor, sigma: float, phi: float, seed: int, first: int = 0
 ) -> tuple[Tensor, SpectralCovariance]:
@@ -86,6 +114,8 @@ def _scores(
 ) -> Tensor:
     """PSNR and the three losses per image: (4, B)."""
     y, noise = observed(x, sigma, phi, seed, first)
+    device = next(denoiser.parameters()).device
+    x, y, noise = x.to(device), y.to(device), noise.to(device)
     losses: Losses = denoiser.losses(x, y, noise)
     # Loss (6) is the squared error over mean V: one call serves both figures.
     V = wiener(denoiser.signal.power(noise.shape).to(x), noise.power).V

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from gibbsdiff.data.images import RandomCrops, protocol_images, read_images, resized, split
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.checks import InputError
+from gibbsdiff.data.images import RandomCrops, centre, protocol_images, read_image, resized, split
+from gibbsdiff.data.loader import LoadedCrops, Samples
 from gibbsdiff.training.checkpoint import load_checkpoint
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.diary import Diary
+from gibbsdiff.training.objective import Model
 from gibbsdiff.training.parallel import Processes
-from gibbsdiff.training.trainer import Budget, Trainer
+from gibbsdiff.training.trainer import Budget, Source, Trainer
 
 
 def train(
@@ -26,7 +29,7 @@ def train(
     steps: int | None = None,
     resume: bool = False,
     init: str | Path | None = None,
-) -> SpectralDenoiser:
+) -> Model:
     """Train on the images below `data`; write checkpoints, weights and logs into `out`.
 
     `init` gives the first weights; `resume` continues the checkpoint in `out`, whose spent
@@ -37,19 +40,37 @@ def train(
     processes = Processes.join()
     folder = Path(out)
     roles = split(data, config.data.folders)
-    images = read_images(roles.train)
-    smaller = [resized(i, s) for s in config.data.also_at for i in images if min(i.shape[1:]) > s]
-    trainer = Trainer(config, RandomCrops(images + smaller), processes)
+    trainer = Trainer(config, source(config, roles.train), processes)
     if init is not None:
         trainer.begin_from(init)
     if resume:
         checkpoint = folder / "checkpoint.pt"
         trainer.restore(load_checkpoint(checkpoint), checkpoint)
     selection = protocol_images(roles.selection, config.evaluation.side)
+    if config.network.channels == 1:
+        selection = selection.mean(1, keepdim=True)
     if processes.first:
         folder.mkdir(parents=True, exist_ok=True)
     _run(trainer, budget, folder, selection)
+    trainer.crops.close()
     return trainer.average
+
+
+def source(config: TrainingConfig, files: Sequence[Path]) -> Source:
+    """Where crops come from: images in memory, or the workers that read them."""
+    d, side = config.data, config.step.crop
+    if d.loading == "workers":
+        if d.also_at:
+            raise InputError(
+                'also_at keeps images in memory: it cannot go with loading = "workers"'
+            )
+        samples = Samples(files, side, crops=d.crops, symmetries=d.symmetries, seed=config.seed)
+        return LoadedCrops(samples, d.workers)
+    if d.crops == "protocol":
+        return RandomCrops([centre(read_image(file), side) for file in files], d.symmetries)
+    images = [read_image(file) for file in files]
+    smaller = [resized(i, s) for s in d.also_at for i in images if min(i.shape[1:]) > s]
+    return RandomCrops(images + smaller, d.symmetries)
 
 
 def _run(trainer: Trainer, budget: Budget, folder: Path, selection: Tensor) -> None:

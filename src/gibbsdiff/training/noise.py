@@ -21,7 +21,8 @@ class NoiseLaw:
     The spectrum is |k|^φ, φ uniform on `phi`, or, with probability `random_part`, log-linear
     between knots at the reference frequencies: a line of slope uniform on ±`random_slope` plus
     a random walk with steps of `random_step`. A part `wide_part` of the batches has its noise
-    cut from a grid twice as large, so that it is not periodic.
+    cut from a grid twice as large, so that it is not periodic. `spectrum`, the log-power at the
+    knots up to a constant, takes the place of all that: one noise alone, to specialise on.
     """
 
     level: tuple[float, float] = (0.01, 0.6)
@@ -32,6 +33,7 @@ class NoiseLaw:
     random_slope: float = 1.3
     random_step: float = 0.45
     wide_part: float = 0.5
+    spectrum: tuple[float, ...] = ()
 
 
 def add_noise(
@@ -73,6 +75,9 @@ def _draw_levels(count: int, rng: torch.Generator, law: NoiseLaw) -> Tensor:
 
 def _draw_spectra(count: int, rng: torch.Generator, law: NoiseLaw) -> tuple[Tensor, Tensor, Tensor]:
     """φ (B, 1), log-spectra at the knots (B, 8), and which of the two each image takes (B, 1)."""
+    if law.spectrum:
+        knots = torch.tensor(law.spectrum).expand(count, -1)
+        return torch.zeros(count, 1), knots, torch.ones(count, 1, dtype=torch.bool)
     u, v, w = torch.rand(3, count, 1, generator=rng)
     slope = law.phi[0] + u * (law.phi[1] - law.phi[0])
     line = law.random_slope * (2 * v - 1) * _log_reference()

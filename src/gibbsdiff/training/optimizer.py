@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -25,7 +25,7 @@ def orthogonalise(gradient: Tensor, steps: int = 5) -> Tensor:
     X = gradient / (gradient.norm() + 1e-7)
     wide = X.shape[0] <= X.shape[1]
     A = X @ X.T if wide else X.T @ X
-    eye = torch.eye(len(A), dtype=A.dtype)
+    eye = torch.eye(len(A), dtype=A.dtype, device=A.device)
     Q = eye
     for step in range(steps):
         P = a * eye + b * A + c * (A @ A)
@@ -67,8 +67,14 @@ class Muon(torch.optim.Optimizer):
         weight.sub_(orthogonalise(matrix).view(weight.shape), alpha=lr * scale)
 
 
-def optimizers(network: nn.Module, lr: float) -> list[torch.optim.Optimizer]:
-    """Muon on the 4-D weights between the first and the last convolution, AdamW elsewhere."""
+def optimizers(
+    network: nn.Module, lr: float, kind: Literal["muon", "adamw"] = "muon"
+) -> list[torch.optim.Optimizer]:
+    """Muon on the 4-D weights between the first and the last convolution, AdamW elsewhere; or
+    AdamW alone. There is no weight decay.
+    """
+    if kind == "adamw":
+        return [torch.optim.AdamW(network.parameters(), lr, weight_decay=0.0)]
     trunk: list[nn.Parameter] = []
     rest: list[nn.Parameter] = []
     for name, parameter in network.named_parameters():
@@ -82,22 +88,31 @@ def optimizers(network: nn.Module, lr: float) -> list[torch.optim.Optimizer]:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Warm-up, constant, linear decay; in fractions of the budget."""
+    """Warm-up, constant, linear decay, in fractions of the budget; or constant from beginning to
+    end; or, after the warm-up w, falling as √(w/done).
+    """
 
+    kind: Literal["warmup-constant-decay", "constant", "inverse-sqrt"] = "warmup-constant-decay"
     lr: float = 2e-3
     warm_up: float = 0.02
     decay: float = 0.4
     least: float = 0.01
 
     def rate(self, done: float) -> float:
-        """lr · min(1, done/warm_up, (1 - done)/decay), and at least `least` of lr."""
+        """lr · min(1, done/warm_up, (1 - done)/decay), and at least `least` of lr; or lr; or
+        lr · min(done/warm_up, √(warm_up/done)).
+        """
+        if self.kind == "constant":
+            return self.lr
         rising = done / self.warm_up if self.warm_up > 0 else 1.0
+        if self.kind == "inverse-sqrt":
+            return self.lr * min(rising, math.sqrt(1 / rising) if rising > 0 else 1.0)
         falling = (1 - done) / self.decay if self.decay > 0 else 1.0
         return self.lr * max(self.least, min(1.0, rising, falling))
 
     def decays(self, done: float) -> bool:
         """Whether the decay has begun."""
-        return done >= 1 - self.decay
+        return self.kind == "warmup-constant-decay" and done >= 1 - self.decay
 
     def set(self, made: Iterable[torch.optim.Optimizer], done: float) -> float:
         """Give every optimizer the rate of now."""

@@ -29,13 +29,20 @@ class Processes:
         from lightning_fabric import Fabric
 
         fabric = Fabric(
-            accelerator="cpu",
+            accelerator="cuda" if torch.cuda.is_available() else "cpu",
             strategy="ddp",
             devices=int(os.environ["LOCAL_WORLD_SIZE"]),
             num_nodes=int(os.environ["GROUP_WORLD_SIZE"]),
         )
         fabric.launch()
         return cls(fabric)
+
+    @property
+    def device(self) -> torch.device:
+        """Where this process computes: its GPU, if there is one."""
+        if self.fabric is not None:
+            return torch.device(self.fabric.device)
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
     @property
     def first(self) -> bool:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from gibbsdiff.checks import InputError
-from gibbsdiff.data.images import RandomCrops
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
-from gibbsdiff.networks.unet import UNet
-from gibbsdiff.pretrained import channels_last, load_model
+from gibbsdiff.pretrained import channels_last
 from gibbsdiff.training.config import TrainingConfig
-from gibbsdiff.training.noise import add_noise
+from gibbsdiff.training.objective import Model, objective_of
 from gibbsdiff.training.optimizer import optimizers
 from gibbsdiff.training.parallel import Processes
 
@@ -42,21 +40,30 @@ class Budget:
         return seconds / (60 * self.minutes)
 
 
+class Source(Protocol):
+    """Where the images of a step come from."""
+
+    def batch(
+        self, step: int, count: int, side: int, rows: Sequence[int], rng: torch.Generator
+    ) -> Tensor:
+        """Some rows of the batch of a step: (rows, 3, side, side), float32 on [0, 1]."""
+
+    def close(self) -> None:
+        """Let go of whatever is open."""
+
+
 class Trainer:
     """The state of a run: weights, their average, optimizers, random state, step, seconds."""
 
-    def __init__(self, config: TrainingConfig, crops: RandomCrops, processes: Processes) -> None:
+    def __init__(self, config: TrainingConfig, crops: Source, processes: Processes) -> None:
         torch.manual_seed(config.seed)  # only the first weights come from here
-        net = config.network
-        network = UNet(
-            net.channels, net.widths, net.blocks, embedding=net.embedding, padding=net.padding
-        )
         self.config = config
         self.crops = crops
         self.processes = processes
-        self.denoiser = channels_last(SpectralDenoiser(network, config.signal))
+        self.objective = objective_of(config)
+        self.denoiser: Model = channels_last(self.objective.model()).to(processes.device)
         self.average = copy.deepcopy(self.denoiser).requires_grad_(False)
-        self.optimizers = optimizers(network, config.schedule.lr)
+        self.optimizers = optimizers(self.denoiser.network, config.schedule.lr, config.optimizer)
         self.rng = torch.Generator().manual_seed(config.seed)
         self.step_count = 0
         self.skipped = 0
@@ -64,7 +71,7 @@ class Trainer:
 
     def begin_from(self, weights: str | Path) -> None:
         """Take the network's first weights from a model file."""
-        given = load_model(weights).network.state_dict()
+        given = self.objective.load(weights).network.state_dict()
         for denoiser in (self.denoiser, self.average):
             own = denoiser.network.state_dict()
             if {k: v.shape for k, v in given.items()} != {k: v.shape for k, v in own.items()}:
@@ -74,26 +81,29 @@ class Trainer:
     def step(self, done: float) -> tuple[Tensor, int]:
         """One update at the fraction `done` of the budget.
 
-        Returns the batch's mean losses (relative, pixel, spectral) with the gradient's norm, and
-        the pixels seen. A step whose gradient is not finite is left out, and counted.
+        Returns the batch's mean losses, one for each part of the objective, with the gradient's
+        norm and the rate, and the pixels seen. A step whose gradient is not finite is left out,
+        and counted.
         """
         c = self.config.step
         rate = self.config.schedule.set(self.optimizers, done)
         count, side = c.size(done)
-        x = self.crops.draw(count, side, self.rng)
-        grey = torch.rand(count, 1, 1, 1, generator=self.rng) < self.config.data.grey
+        # What is random is drawn for the whole batch by every process, which takes its own rows.
+        mine = self.processes.rows(count)
+        x = self.crops.batch(self.step_count, count, side, mine.tolist(), self.rng)
+        grey = torch.rand(count, 1, 1, 1, generator=self.rng)[mine] < self.config.data.grey
         x = torch.where(grey, x.mean(1, keepdim=True), x)
         if self.config.network.channels == 1:
             x = x.mean(1, keepdim=True)
-        z, noise = add_noise(x, self.rng, self.config.noise)
+        z, noise = self.objective.noisy(x, mine, count, self.rng)
 
-        # Every process draws the whole batch and takes its own rows.
-        mine = self.processes.rows(count)
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
-        losses = self.denoiser.losses(x[mine], z[mine], noise.rows(mine))
+        to = self.processes.device
+        losses = self.objective.losses(self.denoiser, x.to(to), z.to(to), noise.to(to))
         means = torch.stack([loss.sum() / count for loss in losses]).float()
-        (means[0] + c.pixel * means[1] + c.spectral * means[2]).backward()
+        weighted = zip(self.objective.weights, means, strict=True)
+        torch.stack([weight * mean for weight, mean in weighted]).sum().backward()
         parameters = list(self.denoiser.parameters())
         means = self.processes.sum(parameters, means.detach())
         norm = nn.utils.clip_grad_norm_(parameters, c.clip)
@@ -104,7 +114,8 @@ class Trainer:
         else:
             self.skipped += 1
         self.step_count += 1
-        return torch.cat([means, norm[None], torch.tensor([rate])]), count * side**2
+        figures = torch.cat([means, norm[None], means.new_tensor([rate])])
+        return figures.cpu(), count * side**2
 
     @torch.no_grad()
     def _follow(self) -> None:
