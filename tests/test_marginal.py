@@ -2,15 +2,24 @@
 
 import math
 import warnings
+from functools import partial
 
 import pytest
 import torch
 
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
+from gibbsdiff.diffusion.denoiser import Estimate
 from gibbsdiff.diffusion.signal import PowerLawSignal
+from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.marginal import Marginal
-from gibbsdiff.noise import BandedNoise, PowerLawNoise, SpectralNoise, WhiteNoise
+from gibbsdiff.noise import (
+    BandedNoise,
+    PowerLawNoise,
+    SpectralCovariance,
+    SpectralNoise,
+    WhiteNoise,
+)
 from gibbsdiff.streams import Streams
 
 with warnings.catch_warnings():
@@ -138,6 +147,29 @@ def test_draws_match_the_grid_integral(noise, phi, shape):
         assert abs(z) < 4
         z = (values.std() - float(exact_sd[i])) / float(arviz.mcse(values, method="sd"))
         assert abs(z) < 4
+
+
+def doubtful(z, covariance):
+    """The right mean with an error model that is a quarter too confident."""
+    mean, error = DENOISER(z, covariance)
+    return Estimate(mean, SpectralCovariance(0.75 * error.power, error.shape))
+
+
+def test_second_stage_stays_at_an_exact_mode_and_mends_a_biased_one():
+    """Many steps need little of the error model: the bias of its one-call moments goes."""
+    noise = WhiteNoise()
+    y = observe(noise, (0.2,), (48, 64), seed=7)
+    exact = Marginal(y, noise, DENOISER)
+    mode = exact.mode()
+    sd = float(mode.covariance[0, 0, 0].sqrt())
+    stayed = exact.refine(mode, partial(few_step, calls=1), iterations=40, chains=4)
+    assert abs(float(stayed.phi - mode.phi)) < 0.5 * sd
+    wrong = Marginal(y, noise, doubtful)
+    biased = wrong.mode()
+    mended = wrong.refine(biased, partial(few_step, calls=24), iterations=30, chains=4)
+    assert abs(float(biased.phi - mode.phi)) > 3 * sd
+    assert abs(float(mended.phi - mode.phi)) < abs(float(biased.phi - mode.phi)) / 3
+    assert mended.calls > 30 * 24
 
 
 def test_images_in_a_batch_are_as_alone():

@@ -7,7 +7,7 @@ so a result depends neither on the batch nor on where a run was interrupted.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -18,16 +18,12 @@ from torch import Tensor
 
 from gibbsdiff.checks import as_images
 from gibbsdiff.diffusion.denoiser import Denoiser
-from gibbsdiff.diffusion.solvers import Draw, few_step
+from gibbsdiff.diffusion.solvers import Draw, Sampler, few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.mcmc import Tuning, run, warm_up
 from gibbsdiff.noise.base import NoiseModel
-from gibbsdiff.noise.covariance import NoiseCovariance
 from gibbsdiff.posterior import Posterior, converged, worst_rhat
 from gibbsdiff.streams import Streams
-
-Sampler = Callable[[Denoiser, Tensor, NoiseCovariance, Streams], Draw]
-"""How x | y, φ is drawn: `few_step` or `ddpm` with their options bound."""
 
 ROW_FLOATS = 150  # what a call holds in memory, in images' worth of numbers per image
 

@@ -7,7 +7,7 @@ Everything here happens in the prior box scaled to [0, 1]^d.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement, pairwise
 from typing import Any
 
@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gibbsdiff.checks import as_images
 from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors, power
 from gibbsdiff.noise.base import LogDensity, StationaryNoise, Statistic
@@ -133,6 +134,33 @@ class Marginal:
             columns.append((here.gradient - self.score(moved).gradient) / h[:, None])
         H = torch.stack(columns, -1)
         return _firm((H + H.mT) / 2, 0.05 * here.information), here
+
+    @torch.no_grad()
+    def refine(
+        self, mode: Mode, sampler: Sampler, iterations: int = 6, chains: int = 2, seed: int = 0
+    ) -> Mode:
+        """The second stage: E[P | y, φ] from draws of x in place of the one-call moments.
+
+        u ← u + H⁻¹ ḡ/i, with ḡ the score of the mean power of y - x over the chains and H the
+        information at the mode: Robbins-Monro, so the noise of single draws averages out. What
+        bias is left is that of the sampler.
+        """
+        H = torch.linalg.inv(mode.covariance / self.width[:, None] / self.width)
+        u = (mode.phi - self.noise.low) / self.width
+        owner = torch.arange(len(u)).repeat_interleave(chains)
+        rng = Streams(seed, [(b, c) for b in range(len(u)) for c in range(chains)])
+        grouping = self.noise.grouping(self.shape)
+        y, calls = self.y[owner], 0
+        for i in range(1, iterations + 1):
+            covariance = self.noise.covariance(self.shape, self.phi(u)[owner], y.dtype)
+            draw = sampler(self.denoiser, y, covariance, rng.fold(i))
+            calls += int(draw.calls.reshape(-1, chains).sum(1).max())
+            P = grouping.sum(power(y - draw.x).sum(1)).reshape(len(u), chains, -1).mean(1)
+            g = self._gradient(self.phi(u), Statistic(grouping.k, P, y.shape[1])) * self.width
+            u = (u + torch.linalg.solve(H, g) / i).clamp(0, 1)
+        self.calls += calls
+        mean = self.score(u).mean
+        return replace(mode, phi=self.phi(u), mean=mean, calls=mode.calls + calls + 1)
 
     def draws(
         self, mode: Mode, count: int, seed: int = 0, points: int = 24, chains: int = 4

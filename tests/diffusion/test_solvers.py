@@ -244,14 +244,14 @@ def test_a_seed_reproduces_a_draw_and_another_does_not():
 
 
 def test_geometric_schedule():
-    levels = solvers.geometric(torch.tensor([0.4, 0.002, 0.02]).double(), 12).levels
+    levels = solvers.geometric(torch.tensor([0.4, 0.002, 0.008]).double(), 12).levels
     assert torch.allclose(levels[:, 0], torch.ones(3).double())
     assert torch.equal(levels[:, -1], torch.zeros(3).double())
     ratios = levels[0, 1:12] / levels[0, :11]
     assert torch.allclose(ratios, ratios[:1].expand(11))
     assert float(levels[0, 11] * 0.4) > 0.004  # the floor itself is where the last step ends
     assert torch.equal(levels[1, 1:], torch.zeros(12).double())  # below the floor: one call
-    assert float(levels[2, 1]) <= 0.7 + 0.05
+    assert int((levels[2] > 0).sum()) == 7  # 0.9^7 < 0.004/0.008 < 0.9^6: fewer calls suffice
 
 
 def test_bad_arguments():

@@ -6,6 +6,7 @@ u = 0 at x; the noise at u has power N u². States are in the VE scaling, z = x 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal, NamedTuple
 
 import torch
@@ -23,6 +24,10 @@ class Draw(NamedTuple):
     x: Tensor
     mean: Tensor
     calls: Tensor
+
+
+Sampler = Callable[[Denoiser, Tensor, NoiseCovariance, Streams], Draw]
+"""How x | y, φ is drawn: `few_step` or `ddpm` with their options bound."""
 
 
 class Schedule(NamedTuple):
@@ -124,7 +129,7 @@ def ddpm(
     return solve(denoiser, y, noise, schedule, rng, with_error=False)
 
 
-def geometric(level: Tensor, calls: int, floor: float = 0.004, ratio: float = 0.7) -> Schedule:
+def geometric(level: Tensor, calls: int, floor: float = 0.004, ratio: float = 0.9) -> Schedule:
     """Levels falling by equal factors to `floor`, then to 0, in at most `calls` steps.
 
     No step is shorter than `ratio`: an image with little noise is done sooner.
