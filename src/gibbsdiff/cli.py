@@ -101,13 +101,23 @@ def calibrate(
     config: Config,
     data: Data,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the calibrated model goes.")],
+    card: Annotated[
+        bool, typer.Option("--card", help="Also check it on the test images and write a card.")
+    ] = False,
+    table: Annotated[
+        list[Path] | None, typer.Option(help="Further folder of images for the card's tables.")
+    ] = None,
 ) -> None:
     """Measure a network's error model on the calibration images and store it with the weights."""
     from gibbsdiff.training.config import read_config
-    from gibbsdiff.training.release import calibrate_model
+    from gibbsdiff.training.release import calibrate_model, release
 
+    settings = read_config(config)
     with Console().status("measuring c(|k|, N/S_x) …"):
-        calibrate_model(model, read_config(config), data, out)
+        if card:
+            release(model, settings, data, out, name=str(config), test_folders=table or [])
+        else:
+            calibrate_model(model, settings, data, out)
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Calibrating a trained model and writing its card."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
@@ -32,20 +32,28 @@ def model(tmp_path):
             rough.resize((40, 40), Image.Resampling.BICUBIC).save(tmp_path / name / f"{i}.png")
     torch.manual_seed(0)
     network = UNet(3, (8, 8), (1, 1), embedding=8)
-    save_model(SpectralDenoiser(network, NATURAL), tmp_path / "raw.safetensors", {"steps": 5})
+    card = {
+        "steps": 5,
+        "minutes": 1.5,
+        "budget": {"minutes": 1.5, "steps": None},
+        "config": asdict(CONFIG),
+    }
+    save_model(SpectralDenoiser(network, NATURAL), tmp_path / "raw.safetensors", card)
     return tmp_path / "raw.safetensors"
 
 
 def test_a_release_carries_its_table_and_its_figures(model, tmp_path):
     out = tmp_path / "out.safetensors"
-    card = release(
-        model, CONFIG, tmp_path, out, test_folders={"A": tmp_path / "a"}, notes={"date": "now"}
-    )
+    card = release(model, CONFIG, tmp_path, out, name="c.toml", test_folders=[tmp_path / "a"])
     assert read_card(out) == card
     assert card["steps"] == 5
-    assert card["date"] == "now"
+    assert card["command"] == "gibbsdiff train c.toml --data DIR --out OUT --minutes 1.5"
     assert card["calibration"]["images"] == 8
-    assert card["psnr"].keys() == {"test", "A"}
+    assert card["psnr"].keys() == {"test", "a"}
+    page = (tmp_path / "out.md").read_text()
+    assert f"mean over the cells {card['psnr']['a']['mean']:.2f} dB" in page
+    for row in card["calibration"]["check"]:
+        assert f"| {row['sigma']:g} | {row['phi']:g} | {row['median']:.3f} |" in page
     shipped = load_model(out)
     assert shipped.calibration.log_c.abs().max() > 0
     again = load_model(model).network.state_dict()

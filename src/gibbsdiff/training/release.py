@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from gibbsdiff.data.images import image_files, protocol_images, split
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.pretrained import load_model, read_card, save_model
 from gibbsdiff.training.calibrate import ErrorCheck, calibrate, check, quadrants
+from gibbsdiff.training.card import markdown
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.evaluation import Cell, evaluate
 
@@ -22,15 +24,15 @@ def release(
     data: str | Path,
     out: str | Path,
     *,
-    test_folders: Mapping[str, str | Path] | None = None,
-    notes: Mapping[str, Any] | None = None,
+    name: str = "CONFIG",
+    test_folders: Sequence[str | Path] = (),
 ) -> dict[str, Any]:
     """Measure c and Cov(log c) on the calibration images, check them on the test images, and
-    write the model with both and its PSNR tables to `out`. Returns the card.
+    write the model with both and its PSNR tables to `out`, and the card as a page beside it.
 
     Errors are measured at half the side of the evaluation images: on the quarters of the
-    calibration images and on the first quarter of each test image. `test_folders` are further
-    PSNR tables, by name; `notes` go into the card (the date, the command).
+    calibration images and on the first quarter of each test image. `name` is the configuration's
+    file, `test_folders` are further folders for PSNR tables. Returns the card.
     """
     denoiser = load_model(model)
     roles = split(data, config.data.folders)
@@ -46,11 +48,16 @@ def release(
         "check": _checked(check(denoiser, quadrants(test)[::4], c.sigma, c.phi)),
     }
     card["psnr"] = {"test": _table(evaluate(denoiser, test, c.sigma, c.phi, c.batch))}
-    for name, folder in (test_folders or {}).items():
+    for folder in test_folders:
         images = protocol_images(image_files(folder), side)
-        card["psnr"][name] = _table(evaluate(denoiser, images, c.sigma, c.phi, c.batch))
-    card.update(notes or {})
+        cells = evaluate(denoiser, images, c.sigma, c.phi, c.batch)
+        card["psnr"][Path(folder).name] = _table(cells)
+    budget = " ".join(f"--{k} {v:g}" for k, v in card["budget"].items() if v is not None)
+    card["command"] = f"gibbsdiff train {name} --data DIR --out OUT {budget}"
+    card["date"] = date.today().isoformat()
     save_model(denoiser, out, card)
+    page = Path(out).with_suffix(".md")
+    page.write_text(markdown(page.stem, card))
     return card
 
 
