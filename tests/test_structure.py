@@ -29,6 +29,7 @@ ALLOWED = {
     "pretrained": COMMON | {"fourier", "noise", "networks", "diffusion"},
     "initial": COMMON | {"fourier", "noise", "diffusion", "mcmc", "posterior", "marginal"},
     "marginal": COMMON | {"fourier", "noise", "diffusion", "mcmc", "posterior"},
+    "model_error": COMMON | {"fourier", "noise", "diffusion", "marginal"},
     "gibbs": COMMON | {"fourier", "noise", "diffusion", "mcmc", "posterior", "initial", "marginal"},
 }
 

@@ -15,11 +15,12 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.checks import as_images
-from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.denoiser import Denoiser, NetworkError
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors, power
 from gibbsdiff.noise.base import LogDensity, StationaryNoise, Statistic
+from gibbsdiff.noise.covariance import Covariance, SpectralCovariance
 from gibbsdiff.streams import Streams
 
 REACH = 0.3  # longest step of the search, in prior widths
@@ -69,16 +70,13 @@ class Marginal:
         phi = self.phi(u)
         covariance = self.noise.covariance(self.shape, phi, y.dtype)
         mean, error = self.denoiser(y, covariance)
-        E = getattr(error, "power", None)
-        if E is None:
-            raise InputError("the marginal method needs a denoiser whose error has a spectrum")
         self.calls += 1
-        E = E.expand(-1, y.shape[1], -1, -1)
+        E = error_power(error, y.shape[1])
         grouping = self.noise.grouping(self.shape)
         P = grouping.sum((power(y - mean) + E).sum(1))
         held = grouping.sum((1 - E / covariance.power).square().sum(1))
         gradient = self._gradient(phi, Statistic(grouping.k, P, y.shape[1]))
-        slopes = torch.stack([self._slope(grouping.k, phi, i) for i in range(phi.shape[1])], 1)
+        slopes = self.slopes(grouping.k, phi)
         J = 0.5 * torch.einsum("bm,bim,bjm->bij", held, slopes, slopes)
         return Score(gradient * self.width, J, mean)
 
@@ -89,16 +87,16 @@ class Marginal:
             (gradient,) = torch.autograd.grad(value.sum(), at)
         return gradient
 
-    def _slope(self, k: Wavevectors, phi: Tensor, i: int) -> Tensor:
-        """∂ log N/∂u_i in every group, (B, M), by central differences inside the box."""
-        ends = []
-        for sign in (-1, 1):
-            end = phi.clone()
-            end[:, i] += sign * 1e-5 * self.width[i]
-            ends.append(end.clamp(self.noise.low, self.noise.high))
-        low, high = ends
-        apart = ((high - low)[:, i] / self.width[i])[:, None]
-        return (self.noise.log_power(k, high) - self.noise.log_power(k, low)) / apart
+    def slopes(self, k: Wavevectors, phi: Tensor) -> Tensor:
+        """∂ log N/∂u in every group, (B, d, M), by central differences inside the box."""
+        columns = []
+        for i in range(phi.shape[1]):
+            h = torch.zeros_like(phi)
+            h[:, i] = 1e-5 * self.width[i]
+            low, high = (p.clamp(self.noise.low, self.noise.high) for p in (phi - h, phi + h))
+            apart = ((high - low)[:, i] / self.width[i])[:, None]
+            columns.append((self.noise.log_power(k, high) - self.noise.log_power(k, low)) / apart)
+        return torch.stack(columns, 1)
 
     def mode(self, start: Tensor | None = None, most: int = 20) -> Mode:
         """Climb from φ (B, d), or the middle of the box, by J⁻¹g with secant corrections."""
@@ -196,6 +194,13 @@ class Marginal:
         weight = torch.exp(-0.125 * z.square().sum(-1)).repeat_interleave(len(centre))
         c = torch.linalg.lstsq(design * weight[:, None], (g.flatten() * weight)[:, None]).solution
         return lambda z: _monomials(z, powers) @ c[:, 0]
+
+
+def error_power(error: Covariance, channels: int) -> Tensor:
+    """Ê of eq. (11), (B, C, H, W//2+1), from a denoiser's error covariance."""
+    if not isinstance(error, NetworkError | SpectralCovariance):
+        raise InputError("the marginal method needs a denoiser whose error has a spectrum")
+    return error.power.expand(-1, channels, -1, -1)
 
 
 def _resampled(

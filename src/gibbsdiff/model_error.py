@@ -1,0 +1,43 @@
+r"""Error bars that know how wrong the network is, eq. (12).
+
+The network's error power is off by a factor c(|k|) that changes from image to image. At the mode
+g(φ̂, c) = 0, so that ∂φ̂/∂log c = H⁻¹ ∂g/∂log c with H the information, and Cov(log c), measured
+on held-out images, becomes a covariance of φ̂ that is added to the posterior's own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.fourier import between_references, half_plane
+from gibbsdiff.marginal import Marginal, Mode, error_power
+
+
+@torch.no_grad()
+def response(marginal: Marginal, mode: Mode) -> Tensor:
+    """∂φ̂/∂log c at the 8 reference frequencies of every channel: (B, d, 8 C), channels outermost.
+
+    ∂g_i/∂log c_j = ½ Σ_k w h_j ∂_i log N Ê/N, with h_j the hat function of log|k| around knot j.
+    """
+    noise, shape = marginal.noise, marginal.shape
+    covariance = noise.covariance(shape, mode.phi, marginal.y.dtype)
+    marginal.calls += 1
+    error = marginal.denoiser(marginal.y, covariance).error
+    E = error_power(error, marginal.y.shape[1])
+    share = (E / covariance.power).flatten(2).double()
+    k = half_plane(shape)
+    hats = between_references(shape) * k.weight
+    slopes = marginal.slopes(k, mode.phi)
+    G = 0.5 * torch.einsum("bim,bcm,jm->bicj", slopes, share, hats).flatten(2)
+    width = marginal.width
+    unit = mode.covariance / width[:, None] / width
+    return width[:, None] * (unit @ G)
+
+
+def with_model_error(marginal: Marginal, mode: Mode, scatter: Tensor) -> Mode:
+    """The mode with A Cov(log c) Aᵀ added to its covariance, A = ∂φ̂/∂log c."""
+    A = response(marginal, mode)
+    return replace(mode, covariance=mode.covariance + A @ scatter.double() @ A.mT)

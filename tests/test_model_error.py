@@ -1,0 +1,73 @@
+"""Model error, eq. (12): the mode moves with the error model as the linear response says."""
+
+import pytest
+import torch
+
+from gibbsdiff.diffusion.analytic import GaussianDenoiser
+from gibbsdiff.diffusion.denoiser import Estimate
+from gibbsdiff.diffusion.signal import NATURAL
+from gibbsdiff.fourier import between_references
+from gibbsdiff.marginal import Marginal
+from gibbsdiff.model_error import response, with_model_error
+from gibbsdiff.noise import PowerLawNoise, SpectralCovariance
+from gibbsdiff.streams import Streams
+
+SHAPE = (48, 48)
+EXACT = GaussianDenoiser(NATURAL)
+
+
+def off_by(log_c):
+    """The exact denoiser with its error power off by a factor c(|k|) per channel, (3, 8)."""
+    factor = torch.exp(log_c @ between_references(SHAPE)).reshape(1, 3, SHAPE[0], -1)
+
+    def denoiser(z, noise):
+        mean, error = EXACT(z, noise)
+        return Estimate(mean, SpectralCovariance(error.power * factor, SHAPE))
+
+    return denoiser
+
+
+@pytest.fixture(scope="module")
+def observation():
+    noise = PowerLawNoise()
+    x = EXACT.prior(SHAPE, Streams.batch(0, 1), 3)
+    return noise, x + noise.draw(SHAPE, (0.15, -0.3), Streams.batch(1, 1), 3)
+
+
+def mode_of(noise, y, log_c):
+    marginal = Marginal(y, noise, off_by(log_c))
+    return marginal, marginal.mode(start=(0.15, -0.3))
+
+
+@pytest.mark.parametrize(("channel", "knot"), [(0, 4), (0, 6), (1, 5), (2, 7)])
+def test_the_mode_moves_as_the_response_says(observation, channel, knot):
+    noise, y = observation
+    log_c = torch.zeros(3, 8).double()
+    marginal, mode = mode_of(noise, y, log_c)
+    A = response(marginal, mode)[0].reshape(2, 3, 8)[:, channel, knot]
+    moved = []
+    for sign in (-1, 1):
+        log_c[channel, knot] = sign * 0.1
+        moved.append(mode_of(noise, y, log_c)[1].phi[0])
+    slope = (moved[1] - moved[0]) / 0.2
+    sd = mode.covariance[0].diagonal().sqrt()
+    # Half of a percent of the sd is how well a mode is found.
+    assert torch.allclose(slope, A, rtol=0.08, atol=0.05 * float(sd.max()))
+    assert float((A / sd).abs().max()) > 0.01
+
+
+def test_the_added_covariance_is_that_of_modes_over_random_errors(observation):
+    """Modes under log c drawn from its covariance scatter by A Cov Aᵀ."""
+    noise, y = observation
+    marginal, mode = mode_of(noise, y, torch.zeros(3, 8).double())
+    sd = 0.1 * torch.ones(24).double()
+    n = 60
+    scattered = torch.stack(
+        [
+            mode_of(noise, y, (sd * z).reshape(3, 8))[1].phi[0]
+            for z in Streams.batch(2, 1).normal(n, 24)[0]
+        ]
+    )
+    added = with_model_error(marginal, mode, torch.diag(sd**2)).covariance - mode.covariance
+    ratio = scattered.std(0) / added[0].diagonal().sqrt()
+    assert torch.allclose(ratio, torch.ones(2).double(), atol=4 / (2 * n) ** 0.5)
