@@ -49,8 +49,9 @@ def test_demo_infers_the_noise_and_draws_a_figure(command, tmp_path):
     result = command("demo", "--size", 48, "--sigma", 0.2, "--phi", 0.5, "-o", tmp_path)
     assert result.returncode == 0, result.stderr
     row = next(line for line in result.stdout.splitlines() if "sigma" in line)
-    _, truth, mean, sd, *_ = [cell.strip() for cell in row.split("│") if cell.strip()]
+    _, truth, mean, sd, _, _, rhat, _ = [cell.strip() for cell in row.split("│") if cell.strip()]
     assert float(truth) == 0.2
+    assert float(rhat) < 1.05
     assert abs(float(mean) - 0.2) < 5 * float(sd)
     assert pyplot.imread(tmp_path / "demo.png").std() > 0.05
 

@@ -78,7 +78,7 @@ def test_hmc_equals_the_grid_integral(noise, phi, points):
     ]
     # One Bonferroni factor per parameter keeps the level of the test at 1 %.
     assert min(p) * len(p) > 0.01
-    assert 0.55 < acceptance < 0.85
+    assert 0.55 < acceptance < 0.8
 
 
 def test_correlation_of_the_correlated_case_is_strong():
@@ -106,7 +106,7 @@ def test_hmc_equals_exact_draws(noise, phi):
     exact = noise.redraw_amplitude(start, many, Streams.batch(9, n))
     p = [stats.ks_2samp(a.numpy(), b.numpy()).pvalue for a, b in zip(draws.T, exact.T, strict=True)]
     assert min(p) * len(p) > 0.01
-    assert 0.55 < acceptance < 0.85
+    assert 0.55 < acceptance < 0.8
 
 
 def test_sigma_by_hmc_and_by_exact_redraws_agree_in_a_gibbs_alternation():
@@ -119,3 +119,17 @@ def test_sigma_by_hmc_and_by_exact_redraws_agree_in_a_gibbs_alternation():
     assert stats.ks_2samp(redrawn[:, 0].numpy(), draws[:, 0].numpy()).pvalue > 0.01
     shift = (redrawn[:, 0] - draws[:, 0]).mean() / draws[:, 0].std()
     assert abs(float(shift)) < 4 * math.sqrt(2 / len(draws))
+
+
+def test_chains_from_all_over_the_prior_find_a_posterior_a_thousand_times_narrower():
+    """3×128×128 modes: the density falls by e^-100000 across the box, and none may get lost."""
+    noise = POWER_LAW
+    eps = noise.draw((128, 128), (0.1, -0.7), Streams(0, [(0,)]), 3)
+    density = noise.log_posterior(noise.statistic(eps).rows(torch.zeros(64, dtype=torch.int64)))
+    rng = Streams(0, [(1, i) for i in range(64)])
+    position, tuning = warm_up(density, noise.draw_prior(rng), noise.low, noise.high, rng)
+    draws, info = run(density, position, tuning, rng, transitions=20)
+    sd = torch.tensor([0.00034, 0.0124])  # 1/√(2·3·128²) of σ, and of φ by its information
+    assert float(((draws[-1] - torch.tensor([0.1, -0.7])) / sd).abs().max()) < 6
+    assert 0.55 < float(info.accept.mean()) < 0.8
+    assert int(info.diverged.sum()) == 0

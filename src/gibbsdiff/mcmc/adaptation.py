@@ -1,10 +1,9 @@
 r"""Warm-up: a step size and a mass matrix for every chain, eq. (9).
 
-P iterations. The step size follows dual averaging throughout; at 3P/4 the inverse
-mass becomes the sample covariance of the iterations P/4..3P/4, and dual averaging
-starts again, since a step size means nothing under another metric. A provisional metric,
-from the iterations P/8..P/4, spares those that count a random walk where the parameters
-differ in scale by a factor of a hundred.
+Chains first climb to where the mass is (climb.py). Then P iterations: the step size follows
+dual averaging throughout; at 3P/4 the inverse mass becomes the sample covariance of the
+iterations P/4..3P/4, and dual averaging starts again, since a step size means nothing under
+another metric. A provisional metric comes from the iterations P/8..P/4.
 
 With γ = 0.05 the step still swings by a factor of two after 75 iterations, and where
 acceptance falls off a cliff, as it does for Gaussians in few dimensions, the average of
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gibbsdiff.mcmc.climb import climb
 from gibbsdiff.mcmc.hmc import (
     Evaluate,
     LogDensity,
@@ -155,18 +155,19 @@ def warm_up(
     """Adapt step and mass of each chain from `start` (B, d) in the box [low, high], eq. (9).
 
     Returns the last positions (B, d) and the tuning. An earlier `tuning` gives the first
-    metric when chains are adapted again; otherwise that is the identity in the unit cube.
+    metric when chains are adapted again; otherwise they first climb to where the mass is.
     """
     if iterations < 20:
         raise ValueError(f"warm-up needs at least 20 iterations, got {iterations}")
     low, high = (torch.as_tensor(x, dtype=torch.float64).detach() for x in (low, high))
     evaluate, state = first_state(log_density, start, low, high, rng)
     rows, d = state.position.shape
-    inverse_mass = torch.eye(d, dtype=torch.float64).expand(rows, d, d)
-    if tuning is not None:
-        if tuning.inverse_mass.shape != inverse_mass.shape:
-            raise ValueError(f"tuning of {len(tuning.step)} chains for {rows} chains")
+    if tuning is None:
+        state, inverse_mass = climb(evaluate, state)
+    elif tuning.inverse_mass.shape == (rows, d, d):
         inverse_mass = tuning.inverse_mass
+    else:
+        raise ValueError(f"tuning of {len(tuning.step)} chains for {rows} chains")
     first, last = iterations // 4, 3 * iterations // 4
     state, _, draws = _adapt_step(evaluate, state, inverse_mass, rng, first)
     inverse_mass = shrunk_covariance(draws[..., first // 2 :], inverse_mass)
