@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gibbsdiff.noise import PowerLawNoise as PowerLawNoise
     from gibbsdiff.noise import SpectralNoise as SpectralNoise
     from gibbsdiff.noise import WhiteNoise as WhiteNoise
+    from gibbsdiff.pretrained import load_model as load_model
     from gibbsdiff.streams import Streams as Streams
 
 _HOME = {
@@ -33,6 +34,7 @@ _HOME = {
     "WhiteNoise": "noise",
     "ddpm": "diffusion.solvers",
     "few_step": "diffusion.solvers",
+    "load_model": "pretrained",
 }
 
 __all__ = ["__version__", *_HOME]  # noqa: PLE0604
