@@ -27,6 +27,7 @@ def climb(evaluate: Evaluate, state: State, iterations: int = 80) -> tuple[State
     identity = torch.eye(d, dtype=torch.float64)
     H = identity.expand(len(state.position), d, d)
     fresh = torch.ones(len(H), dtype=torch.bool)
+    climbing = torch.ones_like(fresh)
     for _ in range(iterations):
         held = ((state.position <= 0) & (state.gradient < 0)) | (
             (state.position >= 1) & (state.gradient > 0)
@@ -38,10 +39,14 @@ def climb(evaluate: Evaluate, state: State, iterations: int = 80) -> tuple[State
         way = way * (REACH / way.abs().amax(1).clamp(min=1e-300)).clamp(max=1)[:, None]
         higher = _line_search(evaluate, state, way)
         s, y = higher.position - state.position, state.gradient - higher.gradient
-        H, fresh = _update(H, s, y, fresh)
+        updated, still_fresh = _update(H, s, y, fresh)
+        # A chain that has arrived rests: it must not go on because others do.
+        H = torch.where(climbing[:, None, None], updated, H)
+        fresh = torch.where(climbing, still_fresh, fresh)
         rise = higher.value - state.value
-        state = higher
-        if not bool((rise > ENOUGH).any()):
+        state = choose(climbing, higher, state)
+        climbing = climbing & (rise > ENOUGH)
+        if not bool(climbing.any()):
             break
     # Where nothing curved down, or hardly, the box itself is the scale.
     values, vectors = torch.linalg.eigh(torch.where(fresh[:, None, None], identity, H))
@@ -56,7 +61,8 @@ def _line_search(evaluate: Evaluate, state: State, way: Tensor) -> State:
     for _ in range(25):
         position = (state.position + size[:, None] * way).clamp(0, 1)
         tried = State(position, *evaluate(position))
-        good = waiting & (tried.value > state.value)
+        # A rise that rounding could make must decide nothing, least of all the metric.
+        good = waiting & (tried.value > state.value + 0.1 * ENOUGH)
         best = choose(good, tried, best)
         waiting = waiting & ~good
         if not bool(waiting.any()):
