@@ -11,17 +11,21 @@ from pathlib import Path
 
 from gibbsdiff.data.images import protocol_images, split
 from gibbsdiff.diffusion.signal import PowerLawSignal
+from gibbsdiff.fourier import half_plane
 from gibbsdiff.training.config import read_config
 from gibbsdiff.training.evaluation import evaluate, summary
 from gibbsdiff.training.loop import train
 
 
 def variants(config):
-    """Name -> configuration. A flat S_x makes eq. (4) the scalar preconditioning of EDM."""
-    pixel_variance = (0.16, 0.013, 0.0034)
-    flat = PowerLawSignal(pixel_variance, (0.0, 0.0, 0.0), config.signal.mean)
+    """Name -> configuration. The flat S_x has the variance of the shipped one in each channel;
+    for white noise it makes eq. (4) a scalar preconditioning, as in EDM.
+    """
+    shape = (config.evaluation.side,) * 2
+    variance = half_plane(shape).mean(config.signal.power(shape)[0].flatten(1))[:, 0]
+    flat = PowerLawSignal(tuple(variance.tolist()), (0.0, 0.0, 0.0), config.signal.mean)
     yield "as shipped", config
-    yield "flat S_x (scalar preconditioning)", dataclasses.replace(config, signal=flat)
+    yield "flat S_x", dataclasses.replace(config, signal=flat)
     yield "AdamW for all weights", dataclasses.replace(config, optimizer="adamw")
     without = dataclasses.replace(config.step, pixel=0.0, spectral=0.0)
     yield "mean alone, no error heads", dataclasses.replace(config, step=without)

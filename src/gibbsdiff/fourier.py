@@ -112,7 +112,8 @@ def radial_bins(shape: Shape, edges: tuple[float, ...] = (), most: int = 512) ->
 
     A bin's frequency is the mean of log|k| over its modes, so a smooth log-spectrum errs at
     second order in the bin's width in log|k|. As the number of modes grows like |k|², widths
-    that fall like |k|^-⅔ lose the least information; equal widths lose three times as much.
+    that fall like |k|^-⅔ lose the least information: at 256² a quarter of what bins equal in
+    log|k| lose (variance of log|k| within bins 2.2e-6 against 8.2e-6).
     """
     modes = half_plane(shape)
     k = modes.k

@@ -54,11 +54,9 @@ def test_a_level_beyond_the_process_is_one_clear_line(process):
         process.time(torch.tensor(float("nan")))
 
 
-@every_process
+@pytest.mark.parametrize("process", [p for p in PROCESSES if isinstance(p, AnySDE)])
 def test_a_and_b_solve_the_sde_moment_equations(process):
-    """With A = a and level² = L: dL/dt = (g/a)², d log a/dt = -f, for whatever f, g implied."""
-    if not isinstance(process, AnySDE):
-        return
+    """With A = a and level² = L: dL/dt = (g/a)², d log a/dt = -f, for the given f and g."""
     h = 1e-5
     t = T[1:-1]
     f = -(torch.log(process.a(t + h)) - torch.log(process.a(t - h))) / (2 * h)

@@ -17,7 +17,7 @@ CHAINS = 128
 
 
 @cache
-def sampled(noise, phi, seed=1):
+def sampled(noise, phi, seed=0):
     """Thinned draws from p(φ | ε) of one ε, chains started over the prior, and acceptance."""
     eps = noise.draw(SHAPE, phi, Streams(seed, [(0,)]), 3)
     statistic = noise.statistic(eps)
