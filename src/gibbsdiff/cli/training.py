@@ -1,0 +1,56 @@
+"""`gibbsdiff train` and `gibbsdiff calibrate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gibbsdiff.cli import app
+
+Data = Annotated[Path, typer.Option(help="Folder that holds the configuration's folders.")]
+Config = Annotated[Path, typer.Argument(help="A TOML file, such as configs/natural.toml.")]
+
+
+@app.command()
+def train(
+    config: Config,
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for checkpoints and logs.")],
+    minutes: Annotated[float | None, typer.Option(help="Budget in minutes of training.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Budget in steps instead.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
+    init: Annotated[Path | None, typer.Option(help="Model file to start from.")] = None,
+) -> None:
+    """Train a network on folders of images."""
+    from gibbsdiff.training.config import read_config
+    from gibbsdiff.training.loop import train as run
+
+    run(read_config(config), data, out, minutes=minutes, steps=steps, resume=resume, init=init)
+
+
+@app.command()
+def calibrate(
+    model: Annotated[str, typer.Argument(help="Model file, or the name of a shipped model.")],
+    config: Config,
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the calibrated model goes.")],
+    card: Annotated[
+        bool, typer.Option("--card", help="Also check it on the test images and write a card.")
+    ] = False,
+    table: Annotated[
+        list[Path] | None, typer.Option(help="Further folder of images for the card's tables.")
+    ] = None,
+) -> None:
+    """Measure a network's error model on the calibration images and store it with the weights."""
+    from gibbsdiff.training.config import read_config
+    from gibbsdiff.training.release import calibrate_model, release
+
+    settings = read_config(config)
+    with Console().status("measuring c(|k|, N/S_x) …"):
+        if card:
+            release(model, settings, data, out, name=str(config), test_folders=table or [])
+        else:
+            calibrate_model(model, settings, data, out)
