@@ -3,9 +3,12 @@
 import pytest
 import torch
 
+from gibbsdiff.posterior import arviz
 from gibbsdiff.streams import Streams
 
 torch.set_num_threads(1)
+# With numba, arviz.mcse fails on NumPy 2.4; rhat and ess, which the package uses, do not.
+arviz.Numba.disable_numba()
 
 
 @pytest.fixture

@@ -22,15 +22,17 @@ ALLOWED = {
     "mcmc": set(),
     "networks": {"errors"},
     "metrics": COMMON,
-    "posterior": COMMON,
+    "posterior": COMMON | {"plots"},  # for Posterior.plot alone, imported when called
+    "view": COMMON | {"fourier", "noise"},
+    "chains": COMMON | {"mcmc"},
     "data": COMMON,
     "noise": COMMON | {"fourier"},
     "diffusion": COMMON | {"fourier", "noise", "networks"},
     "pretrained": COMMON | {"fourier", "noise", "networks", "diffusion"},
-    "initial": COMMON | {"fourier", "noise", "diffusion", "mcmc", "posterior", "marginal"},
-    "marginal": COMMON | {"fourier", "noise", "diffusion", "mcmc", "posterior"},
+    "initial": COMMON | {"fourier", "noise"},
+    "marginal": COMMON | {"fourier", "noise", "diffusion", "view"},
     "model_error": COMMON | {"fourier", "noise", "diffusion", "marginal"},
-    "gibbs": COMMON | {"fourier", "noise", "diffusion", "mcmc", "posterior", "initial", "marginal"},
+    "gibbs": COMMON | {"noise", "diffusion", "mcmc", "posterior", "view", "chains"},
 }
 
 

@@ -6,25 +6,30 @@ so a result depends neither on the batch nor on where a run was interrupted.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
+from gibbsdiff.chains import Chains
 from gibbsdiff.checks import as_images
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import Draw, Sampler, few_step
 from gibbsdiff.errors import InputError
-from gibbsdiff.mcmc import Tuning, run, warm_up
-from gibbsdiff.noise.base import NoiseModel
+from gibbsdiff.mcmc import run, warm_up
+from gibbsdiff.noise.base import NoiseModel, StationaryNoise
 from gibbsdiff.posterior import Posterior, converged, worst_rhat
 from gibbsdiff.streams import Streams
+from gibbsdiff.view import View
 
+FREE = ("iterations", "stop_when_converged", "memory")  # may change when a run goes on
 ROW_FLOATS = 150  # what a call holds in memory, in images' worth of numbers per image
 
 
@@ -52,25 +57,6 @@ class Settings:
             )
 
 
-@dataclass
-class Chains:
-    """The state of a run after `iteration` iterations; rows are images × chains."""
-
-    phi: Tensor
-    x: Tensor
-    iteration: int = 0
-    tuning: Tuning | None = None
-    draws: list[Tensor] = field(default_factory=list)
-    samples: list[Tensor] = field(default_factory=list)
-    sum_x: Tensor | None = None
-    sum_x2: Tensor | None = None
-    sum_mean: Tensor | None = None
-    count: int = 0
-    calls: int = 0
-    divergences: Tensor | None = None
-    seconds: float = 0.0
-
-
 class Gibbs:
     """A run that can be stepped, watched, interrupted and continued."""
 
@@ -81,12 +67,14 @@ class Gibbs:
         denoiser: Denoiser,
         settings: Settings | None = None,
         sampler: Sampler | None = None,
+        view: View | None = None,
     ) -> None:
         self.settings = settings or Settings()
         self.y = as_images(y, "observation")
         self.noise, self.denoiser = noise, denoiser
         self.sampler: Sampler = sampler or partial(few_step, calls=12)
         self.shape = (self.y.shape[-2], self.y.shape[-1])
+        self.view = view or View(noise, self.shape)
         chains = self.settings.chains
         self.owner = torch.arange(len(self.y)).repeat_interleave(chains)
         keys = [(image, chain) for image in range(len(self.y)) for chain in range(chains)]
@@ -114,7 +102,8 @@ class Gibbs:
         s = self.settings
         chains.iteration += 1
         rng = self.streams.fold(chains.iteration, 1)
-        density = self.noise.log_posterior(self.noise.statistic(self.y[self.owner] - chains.x))
+        residual = self.y[self.owner] - chains.x
+        density = self.noise.log_posterior(self.view.statistic(residual, self.owner))
         phi = chains.phi
         # Adapt where the chains start, and again once they are where they belong.
         if chains.tuning is None or chains.iteration == s.burn_in + 1:
@@ -166,6 +155,7 @@ class Gibbs:
                 calls=chains.calls // images,
                 seconds=chains.seconds / images,
                 divergences=int(divergences[i]),
+                noise_power=self._noise_power(phi[i]),
             )
             for i in range(images)
         ]
@@ -196,10 +186,26 @@ class Gibbs:
         row = 4 * ROW_FLOATS * self.y[0].numel()
         parts = []
         for rows in _chunks(len(phi), max(1, int(self.settings.memory // row))):
-            covariance = self.noise.covariance(self.shape, phi[rows], self.y.dtype)
-            observed = self.y[self.owner[rows]]
-            parts.append(self.sampler(self.denoiser, observed, covariance, rng.rows(rows)))
+            covariance = self.view.covariance(phi[rows], self.y.dtype)
+            stream = rng.rows(rows)
+            shown = self.view.show(self.y[self.owner[rows]], covariance, stream)
+            x, mean, calls = self.sampler(self.denoiser, shown, covariance, stream)
+            parts.append((self.view.take(x), self.view.take(mean), calls))
         return Draw(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def _noise_power(self, phi: Tensor) -> Tensor | None:
+        """The mean of N_φ over some draws (chain, draw, d)."""
+        if not isinstance(self.noise, StationaryNoise):
+            return None
+        flat = phi.flatten(0, 1)
+        picked = flat[:: max(1, len(flat) // 32)]
+        return self.noise.power(self.shape, picked).mean((0, 1)).to(self.y)
+
+    def name(self) -> str:
+        """A fingerprint of picture, noise and settings, but for how long to run."""
+        settings = {k: v for k, v in asdict(self.settings).items() if k not in FREE}
+        told = f"{self.noise} {self.noise.low.tolist()} {self.noise.high.tolist()} {settings}"
+        return hashlib.sha256(self.y.numpy().tobytes() + told.encode()).hexdigest()
 
     def _note(self, chains: Chains, draw: Draw) -> None:
         """Add the draws of this iteration to the moments, and keep what is asked for."""
@@ -231,14 +237,18 @@ def gibbs(
     settings: Settings | None = None,
     sampler: Sampler | None = None,
     start: Tensor | None = None,
+    view: View | None = None,
+    checkpoint: str | Path | None = None,
     progress: bool = False,
 ) -> list[Posterior]:
     """p(x, φ | y) by Gibbs diffusion, one Posterior per image of y (B, C, H, W).
 
     Stops at the limit of iterations, or once R-hat and ESS are good. Ctrl-C after the
-    burn-in returns what is there.
+    burn-in returns what is there. With a `checkpoint` file the chains are written there every
+    minute and when it stops, and go on from there if it exists.
     """
-    sampler_run = Gibbs(y, noise, denoiser, settings, sampler)
+    sampler_run = Gibbs(y, noise, denoiser, settings, sampler, view)
+    file = Path(checkpoint) if checkpoint is not None else None
     columns = (
         TextColumn("gibbs"),
         BarColumn(),
@@ -248,15 +258,24 @@ def gibbs(
     )
     with Progress(*columns, disable=not progress) as bar:
         task = bar.add_task("", total=sampler_run.settings.iterations, rhat="…")
-        chains = sampler_run.begin(start)
+        if file is not None and file.exists():
+            chains = Chains.load(file, sampler_run.name())
+        else:
+            chains = sampler_run.begin(start)
+        written = time.monotonic()
         try:
             while not sampler_run.finished(chains):
                 sampler_run.step(chains)
                 rhat = sampler_run.rhat(chains) if progress else float("nan")
                 bar.update(task, completed=chains.iteration, rhat=f"{rhat:.3f}")
+                if file is not None and time.monotonic() - written > 60:
+                    chains.save(file, sampler_run.name())
+                    written = time.monotonic()
         except KeyboardInterrupt:
             if not chains.draws:
                 raise
+        if file is not None:
+            chains.save(file, sampler_run.name())
     return sampler_run.posteriors(chains)
 
 

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.fourier import between_references, half_plane
-from gibbsdiff.marginal import Marginal, Mode, error_power
+from gibbsdiff.marginal import Marginal, Mode
+from gibbsdiff.marginal.method import added
 
 
 @torch.no_grad()
@@ -22,16 +23,16 @@ def response(marginal: Marginal, mode: Mode) -> Tensor:
 
     ∂g_i/∂log c_j = ½ Σ_k w h_j ∂_i log N Ê/N, with h_j the hat function of log|k| around knot j.
     """
-    noise, shape = marginal.noise, marginal.shape
-    covariance = noise.covariance(shape, mode.phi, marginal.y.dtype)
-    marginal.calls += 1
-    error = marginal.denoiser(marginal.y, covariance).error
-    E = error_power(error, marginal.y.shape[1])
-    share = (E / covariance.power).flatten(2).double()
+    shape = marginal.shape
+    rows, owner = marginal.rows(len(mode.phi))
+    seen = marginal.see(mode.phi[owner], rows)
+    share = (seen.E / seen.N).flatten(2).double()
     k = half_plane(shape)
     hats = between_references(shape) * k.weight
-    slopes = marginal.slopes(k, mode.phi)
-    G = 0.5 * torch.einsum("bim,bcm,jm->bicj", slopes, share, hats).flatten(2)
+    slopes = marginal.slopes(k, mode.phi)[owner]
+    counted = marginal.view.counted(rows)
+    G = 0.5 * torch.einsum("b,bim,bcm,jm->bicj", counted, slopes, share, hats).flatten(2)
+    G = added(G, owner, len(mode.phi))
     width = marginal.width
     unit = mode.covariance / width[:, None] / width
     return width[:, None] * (unit @ G)
@@ -40,4 +41,5 @@ def response(marginal: Marginal, mode: Mode) -> Tensor:
 def with_model_error(marginal: Marginal, mode: Mode, scatter: Tensor) -> Mode:
     """The mode with A Cov(log c) Aᵀ added to its covariance, A = ∂φ̂/∂log c."""
     A = response(marginal, mode)
+    scatter = scatter[: A.shape[-1], : A.shape[-1]]  # a grey picture is its luminance alone
     return replace(mode, covariance=mode.covariance + A @ scatter.double() @ A.mT)

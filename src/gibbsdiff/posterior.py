@@ -24,7 +24,18 @@ with warnings.catch_warnings():
 
 RHAT, ESS = 1.05, 100.0
 FORMAT = "gibbsdiff-posterior-1"
-IMAGES = ("observed", "mean", "sd", "average", "samples")
+PLANE = ("channel", "row", "column")
+MAPS = {
+    "observed": PLANE,
+    "mean": PLANE,
+    "sd": PLANE,
+    "average": PLANE,
+    "samples": ("sample", *PLANE),
+    "noise_power": ("ky", "kx"),
+    "missing": ("row", "column"),
+}
+FACTS = ("names", "method", "calls", "seconds", "divergences", "truth", "raw_sd", "unit", "found")
+FACTS += ("notes",)
 
 
 @dataclass(frozen=True)
@@ -48,6 +59,10 @@ class Posterior:
     `phi` (chain, draw, d). `mean` is E[x | y] by Tweedie, the average of D(y, N_φ) over draws
     of φ; `average` the plain average of the draws of x; `sd` the standard deviation of x | y in
     every pixel; `samples` (n, C, H, W) the draws that were kept. Images are (C, H, W).
+    `noise_power` (H, W//2+1) is the mean of N_φ over draws; `missing` (H, W) marks pixels that
+    were not observed; `raw_sd` holds the sd of φ before the network's own error is added,
+    eq. (12); `unit` is 1 in the units of the user's file; `found` says whether the search for
+    the mode ended; `notes` are for the reader.
     """
 
     names: tuple[str, ...]
@@ -62,6 +77,12 @@ class Posterior:
     seconds: float = 0.0
     divergences: int = 0
     truth: tuple[float, ...] | None = None
+    noise_power: Tensor | None = None
+    missing: Tensor | None = None
+    raw_sd: tuple[float, ...] | None = None
+    unit: float = 1.0
+    found: bool = True
+    notes: tuple[str, ...] = ()
 
     @property
     def rows(self) -> list[Summary]:
@@ -70,8 +91,13 @@ class Posterior:
 
     @property
     def converged(self) -> bool:
-        """R-hat ≤ 1.05 and bulk and tail ESS ≥ 100 for every parameter."""
-        return converged(self.phi)
+        """R-hat ≤ 1.05 and bulk and tail ESS ≥ 100 for every parameter, and the search ended.
+
+        Parameters that were known, all draws equal, are not judged.
+        """
+        free = (self.phi.amax((0, 1)) > self.phi.amin((0, 1))).nonzero()[:, 0]
+        drawn = len(free) > 0 or self.method == "known noise"
+        return self.found and drawn and converged(self.phi[..., free])
 
     def summary(self) -> str:
         """A table as text; its first line says NOT CONVERGED when that is so."""
@@ -81,14 +107,28 @@ class Posterior:
             f"{verdict}: {self.method}, {chains} chains × {draws} draws, {self.calls} network "
             f"calls, {self.divergences} divergences, {self.seconds:.1f} s",
             f"{'':>10} {'mean':>10} {'sd':>9} {'5 %':>10} {'95 %':>10} "
-            f"{'R-hat':>6} {'bulk':>6} {'tail':>6}",
+            f"{'R-hat':>6} {'bulk':>6} {'tail':>6}{'' if self.raw_sd is None else '  raw sd':>9}",
         ]
+        raw = self.raw_sd or (None,) * len(self.names)
         lines += [
             f"{r.name:>10} {r.mean:10.5f} {r.sd:9.5f} {r.low:10.5f} {r.high:10.5f} "
             f"{r.rhat:6.3f} {r.ess_bulk:6.0f} {r.ess_tail:6.0f}"
-            for r in self.rows
+            + ("" if own is None else f" {own:8.5f}")
+            for r, own in zip(self.rows, raw, strict=True)
         ]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
+
+    def plot(self, path: str | Path | None = None) -> Any:
+        """A matplotlib figure: pictures, uncertainty, residual spectrum, traces and corner plot.
+
+        Given a path, it is also written there.
+        """
+        from gibbsdiff.plots import figure, save
+
+        made = figure(self)
+        if path is not None:
+            save(made, path)
+        return made
 
     def inference_data(self) -> Any:
         """φ as ArviZ InferenceData: a variable per parameter, chain × draw."""
@@ -99,16 +139,11 @@ class Posterior:
         """Write NetCDF: the group `posterior` is ArviZ's, `images` holds the maps."""
         path = Path(path)
         draws = {n: (("chain", "draw"), self.phi[..., i].numpy()) for i, n in enumerate(self.names)}
-        maps = {name: getattr(self, name) for name in IMAGES}
+        maps = {name: getattr(self, name) for name in MAPS}
         images = {
-            name: (_dimensions(name), value.numpy())
-            for name, value in maps.items()
-            if value is not None
+            name: (MAPS[name], value.numpy()) for name, value in maps.items() if value is not None
         }
-        facts = {
-            name: getattr(self, name)
-            for name in ("names", "method", "calls", "seconds", "divergences", "truth")
-        }
+        facts = {name: getattr(self, name) for name in FACTS}
         temporary = path.with_name(f".{path.name}.part")
         try:
             attributes = {"format": FORMAT, "facts": json.dumps(facts)}
@@ -145,10 +180,8 @@ class Posterior:
         except (OSError, KeyError, ValueError) as trouble:
             reason = str(trouble).split("\n", 1)[0]
             raise InputError(f"{path}: cannot be read as a posterior ({reason})") from None
-        truth = facts.pop("truth")
-        return cls(
-            names, torch.from_numpy(phi), truth=tuple(truth) if truth else None, **maps, **facts
-        )
+        facts = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
+        return cls(names, torch.from_numpy(phi), **maps, **facts)
 
     def with_truth(self, truth: tuple[float, ...]) -> Posterior:
         """The same, with the true parameters for plots."""
@@ -188,8 +221,3 @@ def _summarise(name: str, draws: Tensor) -> Summary:
         float(arviz.ess(values, method="bulk")) if enough else float("nan"),
         float(arviz.ess(values, method="tail")) if enough else float("nan"),
     )
-
-
-def _dimensions(name: str) -> tuple[str, ...]:
-    plane = ("channel", "row", "column")
-    return ("sample", *plane) if name == "samples" else plane

@@ -54,3 +54,19 @@ def calibrate(
             release(model, settings, data, out, name=str(config), test_folders=table or [])
         else:
             calibrate_model(model, settings, data, out)
+
+
+@app.command()
+def starts(
+    config: Config,
+    data: Data,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the regressions go (.npz).")],
+) -> None:
+    """Fit the guess of the noise that searches start from, on the calibration images."""
+    from gibbsdiff.training.config import read_config
+    from gibbsdiff.training.starts import fit_starts
+
+    with Console().status("regressing ½ log N on the power of y …"):
+        report = fit_starts(read_config(config), data, out)
+    for channels, figures in report.items():
+        print(f"{channels} channels: rms error of ½ log N {figures['rms']:.3f} on held-out images")

@@ -158,15 +158,27 @@ class NoiseModel(ABC):
 
 @dataclass(frozen=True)
 class Statistic:
-    """Sufficient statistic of ε: P (B, M), the weighted power in each group of modes."""
+    """Sufficient statistic of ε: P (B, M), the weighted power in each group of modes.
+
+    `share` (1 or B, M), if given, is the part of a group's modes that counts; P is of that part.
+    """
 
     k: Wavevectors
     P: Tensor
     channels: int
+    share: Tensor | None = None
+
+    @property
+    def modes(self) -> Tensor:
+        """How many modes of the plane each group stands for: (M,) or (B, M)."""
+        return self.k.weight if self.share is None else self.k.weight * self.share
 
     def rows(self, index: Tensor) -> Statistic:
         """The statistic of some images of the batch."""
-        return Statistic(self.k, self.P[index], self.channels)
+        share = self.share
+        if share is not None and len(share) > 1:
+            share = share[index]
+        return Statistic(self.k, self.P[index], self.channels, share)
 
 
 class StationaryNoise(NoiseModel):
@@ -238,7 +250,7 @@ class StationaryNoise(NoiseModel):
         if not self.isotropic:
             height, width = k.shape
             log_n = even(log_n.unflatten(-1, (height, -1)), width).flatten(-2)
-        constant = statistic.channels * math.log(2 * math.pi) * k.shape[0] * k.shape[1]
-        # Not `log_n @ weight`: BLAS rounds by batch size, and a chain must not know its batch.
-        terms = statistic.channels * k.weight * log_n + statistic.P * torch.exp(-log_n)
-        return -0.5 * (constant + terms.sum(-1))
+        # Not `log_n @ modes`: BLAS rounds by batch size, and a chain must not know its batch.
+        modes = statistic.channels * statistic.modes
+        terms = modes * log_n + statistic.P * torch.exp(-log_n)
+        return -0.5 * (math.log(2 * math.pi) * modes.sum(-1) + terms.sum(-1))

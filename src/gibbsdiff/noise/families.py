@@ -83,7 +83,8 @@ class BandedNoise(StationaryNoise):
         """
         _uniform_only(self)
         band = band_of(statistic.k.k, self.edges)
-        modes = torch.zeros_like(phi[0]).index_add_(0, band, statistic.k.weight)
+        counted = statistic.modes.expand(len(phi), -1)
+        modes = torch.zeros_like(phi).index_add_(1, band, counted)
         P = torch.zeros_like(phi).index_add_(1, band, statistic.P)
         u = rng.uniform(phi.shape[-1])
         v = truncated_inverse_gamma(
@@ -138,7 +139,7 @@ def _redraw_sigma(
     _uniform_only(noise)
     at_one = torch.cat([torch.ones_like(phi[:, :1]), phi[:, 1:]], 1)
     Q = (statistic.P * torch.exp(-noise.log_power(statistic.k, at_one))).sum(-1)
-    n = statistic.channels * statistic.k.weight.sum()
+    n = statistic.channels * statistic.modes.sum(-1)
     low, high = noise.low[0] ** 2, noise.high[0] ** 2
     v = truncated_inverse_gamma((n - 1) / 2, Q / 2, low, high, rng.uniform())
     return torch.cat([v.sqrt()[:, None], phi[:, 1:]], 1)

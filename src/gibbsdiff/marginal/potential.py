@@ -1,0 +1,72 @@
+"""Independent draws of φ from a log-density known around its mode."""
+
+from __future__ import annotations
+
+from itertools import combinations_with_replacement
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.noise.base import LogDensity
+from gibbsdiff.streams import Streams
+
+
+def fitted(z: Tensor, g: Tensor, degree: int = 4) -> LogDensity:
+    """The polynomial in z (n, d) whose gradient fits g (n, d) best, near z = 0 above all."""
+    powers = _powers(z.shape[1], degree)
+    design = _gradients(z, powers).flatten(0, 1)
+    weight = torch.exp(-0.125 * z.square().sum(-1)).repeat_interleave(z.shape[1])
+    c = torch.linalg.lstsq(design * weight[:, None], (g.flatten() * weight)[:, None]).solution
+    return lambda z: _monomials(z, powers) @ c[:, 0]
+
+
+def gaussian(z: Tensor) -> Tensor:
+    """The Laplace approximation: -½ |z|²."""
+    return -0.5 * z.square().sum(-1)
+
+
+def resampled(
+    log_density: LogDensity, centre: Tensor, factor: Tensor, count: int, rng: Streams
+) -> Tensor:
+    """`count` draws of u = centre + L z in [0, 1]^d by importance resampling, (count, d).
+
+    The proposal is t with 5 degrees of freedom. Beyond 5 standard deviations the fitted
+    polynomial knows nothing, and is not believed.
+    """
+    d, many, nu = len(centre), max(40 * count, 20000), 5
+    spread = rng.normal(many, nu)[0].square().mean(-1).sqrt()
+    z = rng.normal(many, d)[0] / spread[:, None]
+    u = centre + z @ factor.T
+    radius2 = z.square().sum(-1)
+    log_q = -0.5 * (nu + d) * torch.log1p(radius2 / nu)
+    inside = ((u >= 0) & (u <= 1)).all(-1) & (radius2 < 25 * d)
+    log_w = torch.where(inside, log_density(z) - log_q, -torch.inf)
+    total = torch.softmax(log_w, 0).cumsum(0)
+    picked = torch.searchsorted(total, rng.uniform(count)[0]).clamp(max=many - 1)
+    return u[picked]
+
+
+def _powers(d: int, degree: int) -> list[tuple[int, ...]]:
+    """Index tuples of all monomials of degree 1 to `degree`."""
+    return [c for n in range(1, degree + 1) for c in combinations_with_replacement(range(d), n)]
+
+
+def _monomials(z: Tensor, powers: list[tuple[int, ...]]) -> Tensor:
+    """(n, d) -> (n, terms)."""
+    return torch.stack([z[:, list(p)].prod(-1) for p in powers], -1)
+
+
+def _gradients(z: Tensor, powers: list[tuple[int, ...]]) -> Tensor:
+    """∂ monomial/∂z_i: (n, d) -> (n, d, terms)."""
+    columns = []
+    for i in range(z.shape[1]):
+        terms = []
+        for p in powers:
+            rest = list(p)
+            if i not in rest:
+                terms.append(torch.zeros_like(z[:, 0]))
+                continue
+            rest.remove(i)
+            terms.append(p.count(i) * (z[:, rest].prod(-1) if rest else torch.ones_like(z[:, 0])))
+        columns.append(torch.stack(terms, -1))
+    return torch.stack(columns, 1)

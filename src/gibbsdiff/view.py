@@ -1,0 +1,127 @@
+r"""How a denoiser looks at an observation, and what the likelihood of φ takes from y - x.
+
+Most often there is nothing between: y is shown as it is, and eq. (8) sees all of y - x. Two cases
+need more. A grey picture meets a network for colour, and a picture that is not periodic, or lacks
+pixels, meets a likelihood written for periodic grids.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.errors import InputError
+from gibbsdiff.fourier import Shape, from_opponent, half_plane, power
+from gibbsdiff.noise.base import NoiseModel, StationaryNoise, Statistic
+from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
+from gibbsdiff.streams import Streams
+
+EDGE = 1 / 8  # part of each side over which the taper rises
+
+
+@dataclass(frozen=True)
+class View:
+    r"""The noise, seen through a picture of H×W pixels.
+
+    `grey`: y (B, 1, H, W) is shown as colours. Equal channels g have the luminance √3 g, whose
+    noise is √3 ε; iid chroma noise of that covariance makes it an RGB observation with noise
+    √3 ε, and x is a third of the sum of the channels. φ is judged by the luminance alone.
+
+    `window` w (1 or B, 1, H, W): P = |F(w ε)|²/mean(w²), the tapered spectrum, without the mean
+    of ε. The taper correlates neighbouring modes: the likelihood is scaled by the share of
+    independent ones, (Σw²)²/(HW Σw⁴).
+    """
+
+    noise: NoiseModel
+    shape: Shape
+    grey: bool = False
+    window: Tensor | None = None
+
+    def covariance(self, phi: Tensor, dtype: torch.dtype) -> NoiseCovariance:
+        """Σ_φ of what is shown."""
+        covariance = self.noise.covariance(self.shape, phi, dtype)
+        if not self.grey:
+            return covariance
+        return covariance.scaled(torch.full((len(phi),), math.sqrt(3), dtype=torch.float64))
+
+    def show(self, y: Tensor, covariance: NoiseCovariance, rng: Streams) -> Tensor:
+        """What the denoiser is given: y, or y with chroma noise of the current φ."""
+        if not self.grey:
+            return y
+        chroma = covariance.draw(rng, 2)
+        return from_opponent(torch.cat([math.sqrt(3) * y, chroma], 1))
+
+    def take(self, x: Tensor) -> Tensor:
+        """The signal in the channels of y."""
+        return x.mean(1, keepdim=True) if self.grey else x
+
+    def take_power(self, opponent: Tensor) -> Tensor:
+        """A power or variance (B, C, ...) in opponent colours, in the channels of y."""
+        return opponent[:, :1] / 3 if self.grey else opponent
+
+    def counted(self, rows: Tensor) -> Tensor:
+        """(B,) share of independent modes of the named images."""
+        if self.window is None:
+            return torch.ones(len(rows), dtype=torch.float64)
+        w2 = self._rows(rows).double().square().flatten(1)
+        return (w2.mean(1).square() / w2.square().mean(1)).expand(len(rows))
+
+    def statistic(
+        self, residual: Tensor, rows: Tensor | None = None, variance: Tensor | None = None
+    ) -> Any:
+        """The statistic of ε = y - x, for all images of the window or for the named rows.
+
+        `variance` (B, C, H, W//2+1) is added to the power: the part of E|ε̂|² not in residual.
+        """
+        if self.window is None and variance is None:
+            return self.noise.statistic(residual)
+        if not isinstance(self.noise, StationaryNoise):
+            raise InputError(f"{self.noise} has no spectrum: it needs a periodic, whole picture")
+        grouping = self.noise.grouping(self.shape)
+        share = torch.ones(1, len(grouping.k.weight), dtype=torch.float64)
+        shown = residual.double()
+        if self.window is not None:
+            rows = torch.arange(len(residual)) if rows is None else rows
+            w = self._rows(rows).double()
+            mean = (w * shown).sum((-2, -1), keepdim=True) / w.sum((-2, -1), keepdim=True)
+            shown = (shown - mean) * w / w.square().mean((-2, -1), keepdim=True).sqrt()
+            # The mean of a cut field holds what is slower than the cut, not N(0).
+            share = self.counted(rows)[:, None] * (grouping.k.k > 0)
+        P = power(shown)
+        if variance is not None:
+            P = P + variance
+        return Statistic(grouping.k, grouping.sum(P.sum(1)) * share, residual.shape[1], share)
+
+    def _rows(self, rows: Tensor) -> Tensor:
+        assert self.window is not None
+        return self.window if len(self.window) == 1 else self.window[rows]
+
+
+def taper(shape: Shape, missing: Tensor | None = None, edge: float = EDGE) -> Tensor:
+    """(1, 1, H, W): a cosine rise over a part of each side, and zero where pixels are missing."""
+    rises = []
+    for n in shape:
+        width = max(1.0, edge * n)
+        to_border = torch.minimum(torch.arange(n) + 0.5, n - 0.5 - torch.arange(n)).double()
+        rises.append(0.5 - 0.5 * torch.cos(math.pi * (to_border / width).clamp(max=1)))
+    w = (rises[0][:, None] * rises[1])[None, None]
+    return w if missing is None else w * (~missing)[None, None]
+
+
+def on_grid(
+    noise: StationaryNoise, shape: Shape, phi: Tensor, like: Shape, dtype: torch.dtype
+) -> SpectralCovariance:
+    """N_φ(k) as it is on the grid `like`, on the wave vectors of another grid.
+
+    Families normalise over their grid: the same φ is another noise on another grid.
+    """
+    here = half_plane(shape)
+    modes = noise.grouping(like).k
+    log_n = noise.log_power(modes.asked(here.lifted.kx, here.lifted.ky), phi)
+    N = torch.exp(log_n[..., -len(here.kx) :]).to(dtype).reshape(len(phi), 1, shape[0], -1)
+    told = noise.descriptor(like, phi).to(dtype)
+    return SpectralCovariance(N, shape, told, noise.shape_parameters(phi).to(dtype))
