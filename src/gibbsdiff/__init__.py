@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from gibbsdiff.blind import denoise as denoise
     from gibbsdiff.diffusion.analytic import GaussianDenoiser as GaussianDenoiser
     from gibbsdiff.diffusion.analytic import MixtureDenoiser as MixtureDenoiser
     from gibbsdiff.diffusion.solvers import ddpm as ddpm
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from gibbsdiff.noise import PowerLawNoise as PowerLawNoise
     from gibbsdiff.noise import SpectralNoise as SpectralNoise
     from gibbsdiff.noise import WhiteNoise as WhiteNoise
+    from gibbsdiff.posterior import Posterior as Posterior
     from gibbsdiff.pretrained import load_model as load_model
     from gibbsdiff.streams import Streams as Streams
 
@@ -28,11 +30,13 @@ _HOME = {
     "InputError": "errors",
     "MixtureDenoiser": "diffusion.analytic",
     "PixelNoise": "noise",
+    "Posterior": "posterior",
     "PowerLawNoise": "noise",
     "SpectralNoise": "noise",
     "Streams": "streams",
     "WhiteNoise": "noise",
     "ddpm": "diffusion.solvers",
+    "denoise": "blind",
     "few_step": "diffusion.solvers",
     "load_model": "pretrained",
 }

@@ -22,6 +22,8 @@ from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.streams import Streams
 from gibbsdiff.view import taper
 
+LOWEST = 2  # of the eight frequencies: below, photographs outshine the noise
+MARGIN = 0.3
 CANDIDATES = 2048
 STEPS = 12
 
@@ -37,8 +39,14 @@ class Regression:
     sd: Tensor
 
     def descriptor(self, y: Tensor) -> Tensor:
-        """½ log N at the reference frequencies: (B, C, H, W) -> (B, 8)."""
-        return features(y) @ self.weight
+        """½ log N at the reference frequencies: (B, C, H, W) -> (B, 8).
+
+        The noise cannot have much more power than y has, in any channel.
+        """
+        told = features(y) @ self.weight
+        most = log_powers(y).amin(1) + MARGIN
+        told[:, LOWEST:] = torch.minimum(told[:, LOWEST:], most)
+        return told
 
     @classmethod
     def fit(cls, x: Tensor, descriptor: Tensor, ridge: float = 1e-2) -> Regression:
@@ -49,7 +57,14 @@ class Regression:
 
 
 def features(y: Tensor) -> Tensor:
-    """1, log-powers around each frequency and channel (less their centre), and their products.
+    """1, the log-powers less their centre, and their products: (B, features)."""
+    p = log_powers(y).flatten(1) + 2.0
+    first, second = torch.triu_indices(p.shape[1], p.shape[1])
+    return torch.cat([torch.ones_like(p[:, :1]), p, p[:, first] * p[:, second]], 1)
+
+
+def log_powers(y: Tensor) -> Tensor:
+    """½ log of y's power around each reference frequency but the lowest: (B, C, 6).
 
     The picture is tapered: its borders need not match.
     """
@@ -57,15 +72,13 @@ def features(y: Tensor) -> Tensor:
     w = taper(shape).to(y)
     mean = (w * y).sum((-2, -1), keepdim=True) / w.sum()
     P = power(to_opponent((y - mean) * w)).flatten(2).double() / float(w.square().mean())
-    hats = between_references(shape) * half_plane(shape).weight
+    hats = (between_references(shape) * half_plane(shape).weight)[LOWEST:]
     level = (P @ hats.T) / hats.sum(1).clamp(min=1e-12)
     # A small picture has no mode near the lowest frequencies: they repeat the next one.
     for j in range(len(hats) - 2, -1, -1):
         if float(hats[j].sum()) < 1:
             level[..., j] = level[..., j + 1]
-    p = 0.5 * torch.log(level.clamp(min=1e-12)).flatten(1) + 2.0
-    first, second = torch.triu_indices(p.shape[1], p.shape[1])
-    return torch.cat([torch.ones_like(p[:, :1]), p, p[:, first] * p[:, second]], 1)
+    return 0.5 * torch.log(level.clamp(min=1e-12))
 
 
 def regression_start(y: Tensor, noise: StationaryNoise) -> Tensor:

@@ -35,7 +35,6 @@ MAPS = {
     "missing": ("row", "column"),
 }
 FACTS = ("names", "method", "calls", "seconds", "divergences", "truth", "raw_sd", "unit", "found")
-FACTS += ("notes",)
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ class Posterior:
         images = {
             name: (MAPS[name], value.numpy()) for name, value in maps.items() if value is not None
         }
-        facts = {name: getattr(self, name) for name in FACTS}
+        facts = {name: getattr(self, name) for name in (*FACTS, "notes")}
         temporary = path.with_name(f".{path.name}.part")
         try:
             attributes = {"format": FORMAT, "facts": json.dumps(facts)}

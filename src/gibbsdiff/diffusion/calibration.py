@@ -25,15 +25,15 @@ class Calibration:
     def factor(self, N: Tensor, S_x: Tensor, shape: Shape) -> Tensor:
         """c in every mode: N (B, 1, H, W//2+1), S_x (1, C, H, W//2+1) -> (B, C, H, W//2+1)."""
         along_k = between_references(shape).to(N)
-        rows = torch.einsum("cjr,jm->crm", self.log_c.to(N), along_k)
         ratio = torch.log(N / S_x).flatten(2).clamp(float(LOG_RATIO[0]), float(LOG_RATIO[-1]))
         place = (ratio - LOG_RATIO[0].to(N)) / (LOG_RATIO[1] - LOG_RATIO[0]).to(N)
-        lower = place.floor().clamp(0, len(LOG_RATIO) - 2)
-        part = place - lower
-        # (C, R, M) -> for every image the two rows of the table that enclose its ratio.
-        rows = rows.expand(len(N), *rows.shape)
-        index = lower.long()[:, :, None]
-        below = rows.gather(2, index)[:, :, 0]
-        above = rows.gather(2, index + 1)[:, :, 0]
-        log_c = below + part * (above - below)
-        return torch.exp(log_c).unflatten(-1, (shape[0], -1))
+        places = place.expand(-1, len(self.log_c), -1).unbind(1)
+        channels = []
+        # One channel at a time: the ten rows of its table in every mode are large enough.
+        for table, at in zip(self.log_c.to(N), places, strict=True):
+            rows = table.T @ along_k
+            lower = at.floor().clamp(0, len(LOG_RATIO) - 2)
+            # For every image the two rows of the table that enclose its ratio.
+            below, above = (rows.gather(0, (lower + step).long()) for step in (0, 1))
+            channels.append(below + (at - lower) * (above - below))
+        return torch.exp(torch.stack(channels, 1)).unflatten(-1, (shape[0], -1))

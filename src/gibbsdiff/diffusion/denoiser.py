@@ -19,6 +19,7 @@ from gibbsdiff.fourier import (
     power,
     to_opponent,
 )
+from gibbsdiff.networks.tiled import Tiled
 from gibbsdiff.networks.unet import Heads, UNet
 from gibbsdiff.noise.covariance import Covariance, NoiseCovariance, SpectralCovariance
 from gibbsdiff.streams import Streams
@@ -78,15 +79,27 @@ class SpectralDenoiser(nn.Module):
     """The Wiener estimate plus a network's correction of unit variance in every mode, eq. (4):
 
     D = m + skip ∗ (z-m) + √V ∗ F_θ(3·skip ∗ (z-m), T^(-½) ∗ (z-m); descriptor)
+
+    With a `tile`, F_θ sees large images in pieces of at most tile² pixels; filters stay global.
     """
 
     def __init__(
-        self, network: UNet, signal: Signal, calibration: Calibration | None = None
+        self,
+        network: UNet,
+        signal: Signal,
+        calibration: Calibration | None = None,
+        *,
+        tile: int | None = None,
     ) -> None:
         super().__init__()
         self.network = network
         self.signal = signal
         self.calibration = calibration
+        self.tile = tile
+
+    def tiled(self, tile: int = 1024) -> SpectralDenoiser:
+        """The same denoiser, by the same weights, in memory that large images need: `Tiled`."""
+        return SpectralDenoiser(self.network, self.signal, self.calibration, tile=tile)
 
     def forward(self, z: Tensor, noise: SpectralCovariance) -> Estimate:
         """D and its error model."""
@@ -126,7 +139,10 @@ class SpectralDenoiser(nn.Module):
         w = wiener(self._signal(z), noise.power)
         opponent = torch.fft.rfft2(to_opponent(z - m))
         linear = torch.fft.irfft2(opponent * w.skip, s=noise.shape)
-        white = torch.fft.irfft2(opponent * w.whiten, s=noise.shape)
-        heads = self.network(torch.cat([3 * linear, white], 1), noise.descriptor)
+        planes = torch.cat([3 * linear, torch.fft.irfft2(opponent * w.whiten, s=noise.shape)], 1)
+        del opponent  # room for the network, which counts from ten megapixels on
+        network = self.network if self.tile is None else Tiled(self.network, self.tile)
+        heads = network(planes, noise.descriptor)
+        del planes
         mean = m + from_opponent(linear + filtered(heads.correction, w.V.sqrt()))
         return mean, heads, w

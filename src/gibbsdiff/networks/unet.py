@@ -36,6 +36,17 @@ class Trunk(NamedTuple):
     """Means over all positions (B, P). Those of equal tiles average to the whole image's."""
 
 
+class Maps(NamedTuple):
+    """What the network makes of an image whose sides are multiples of `UNet.multiple`."""
+
+    correction: Tensor
+    log_variance: Tensor
+    bottom: Tensor
+    """The features of the last level, 1/`multiple` of the resolution."""
+    top: Tensor
+    """The features of the first level on the way up, half of the resolution."""
+
+
 class ResidualBlock(nn.Module):
     """h + conv(SiLU((1 + g) conv(h) + b)), with g, b affine in the embedding.
 
@@ -147,9 +158,15 @@ class UNet(nn.Module):
     def trunk(self, inputs: Tensor, descriptor: Tensor) -> Trunk:
         """Evaluate the local heads, and the pooled features that `bands` wants."""
         padded, top, left = pad_to_multiple(inputs, self.multiple, self.padding)
-        embedding = self._embedding(descriptor)
+        maps = self.maps(padded, descriptor)
+        pooled = torch.cat([maps.bottom.mean((-2, -1)), maps.top.mean((-2, -1))], dim=1)
+        correction = crop(maps.correction, inputs, top, left)
+        return Trunk(correction, crop(maps.log_variance, inputs, top, left), pooled)
 
-        h = pixel_unshuffle(padded, 2).contiguous(memory_format=torch.channels_last)
+    def maps(self, inputs: Tensor, descriptor: Tensor) -> Maps:
+        """Evaluate the local heads and the features, where no side needs padding."""
+        embedding = self._embedding(descriptor)
+        h = pixel_unshuffle(inputs, 2).contiguous(memory_format=torch.channels_last)
         h = self.inputs(h)
         skips = []
         for blocks, down in zip(self.descent, self.down, strict=True):
@@ -161,10 +178,8 @@ class UNet(nn.Module):
         for blocks, up, skip in reversed(list(levels)):
             h = _apply(blocks, pixel_shuffle(up(h), 2) + skip, embedding)
 
-        outputs = crop(pixel_shuffle(self.outputs(h), 2), inputs, top, left)
-        correction, log_variance = outputs.chunk(2, dim=1)
-        pooled = torch.cat([bottom.mean((-2, -1)), h.mean((-2, -1))], dim=1)
-        return Trunk(correction, log_variance.clamp(*LOG_VARIANCE_RANGE), pooled)
+        correction, log_variance = pixel_shuffle(self.outputs(h), 2).chunk(2, dim=1)
+        return Maps(correction, log_variance.clamp(*LOG_VARIANCE_RANGE), bottom, h)
 
     def bands(self, pooled: Tensor, descriptor: Tensor) -> Tensor:
         """log B² (B, C, 8) of eq. (7), from features pooled over the whole image."""

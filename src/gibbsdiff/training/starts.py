@@ -14,7 +14,7 @@ from gibbsdiff.training.calibrate import quadrants
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.noise import NoiseLaw, add_noise
 
-REPEATS = 48  # noises for every image
+REPEATS = 24  # noises for every image
 
 
 def fit_starts(
@@ -27,12 +27,15 @@ def fit_starts(
     if len(images) < 3:
         raise InputError(f"{data}: the configuration holds out fewer than 3 calibration images")
     x = protocol_images(images, config.evaluation.side)
-    x = quadrants(x)
-    owner = torch.arange(len(x)) // 4 % 3
+    sizes = [quadrants(x), quadrants(quadrants(x))[::4], x]
     report, fits = {}, {}
     for channels in (1, 3):
-        shown = x if channels == 3 else x.mean(1, keepdim=True)
-        f, d, held = _observations(shown, owner == 0, config.noise, config.seed)
+        parts = []
+        for pictures in sizes:
+            shown = pictures if channels == 3 else pictures.mean(1, keepdim=True)
+            held = torch.arange(len(shown)) // (len(shown) // len(x)) % 3 == 0
+            parts.append(_observations(shown, held, config.noise, config.seed))
+        f, d, held = (torch.cat(column) for column in zip(*parts, strict=True))
         part = Regression.fit(f[~held], d[~held])
         missed = f[held] @ part.weight - d[held]
         report[channels] = {"rms": float(missed.square().mean().sqrt())}
