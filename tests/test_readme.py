@@ -3,21 +3,25 @@
 import re
 from pathlib import Path
 
-import torch
-
 import gibbsdiff
+from gibbsdiff.metrics import psnr
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
 
 
-def test_the_example_recovers_its_parameters(capsys):
-    (code,) = re.findall(r"```python\n(.*?)```", README, re.S)
+def test_the_examples_run_and_find_what_was_hidden(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     scope = {}
-    exec(compile(code, "README.md", "exec"), scope)
-    flat = scope["draws"].flatten(0, 1)
-    z = (flat.mean(0) - torch.tensor([0.1, 10.0, 0.7])) / flat.std(0)
-    assert float(z.abs().max()) < 4
-    assert "tensor" in capsys.readouterr().out
+    for code in re.findall(r"```python\n(.*?)```", README, re.S):
+        exec(compile(code, "README.md", "exec"), scope)
+    sigma, knee = scope["posterior"].rows
+    assert abs(sigma.mean - 0.08) < 3 * sigma.sd + 0.004
+    assert abs(knee.mean - 0.05) < 3 * knee.sd + 0.005
+    assert float(psnr(scope["posterior"].mean, scope["x"])) > 5 + float(
+        psnr(scope["y"], scope["x"])
+    )
+    assert (tmp_path / "one_over_f.nc").exists()
+    assert capsys.readouterr().out.count("R-hat") == 2
 
 
 def test_links_lead_somewhere():

@@ -29,7 +29,7 @@ ALLOWED = {
     "noise": COMMON | {"fourier"},
     "diffusion": COMMON | {"fourier", "noise", "networks"},
     "pretrained": COMMON | {"fourier", "noise", "networks", "diffusion"},
-    "initial": COMMON | {"fourier", "noise"},
+    "initial": COMMON | {"fourier", "noise", "view"},
     "marginal": COMMON | {"fourier", "noise", "diffusion", "view"},
     "model_error": COMMON | {"fourier", "noise", "diffusion", "marginal"},
     "gibbs": COMMON | {"noise", "diffusion", "mcmc", "posterior", "view", "chains"},
