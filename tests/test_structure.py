@@ -30,7 +30,8 @@ ALLOWED = {
     "diffusion": COMMON | {"fourier", "noise", "networks"},
     "pretrained": COMMON | {"fourier", "noise", "networks", "diffusion"},
     "initial": COMMON | {"fourier", "noise", "view"},
-    "marginal": COMMON | {"fourier", "noise", "diffusion", "view"},
+    "uncertainty": COMMON | {"fourier", "noise", "diffusion", "view"},
+    "marginal": COMMON | {"fourier", "noise", "diffusion", "view", "uncertainty"},
     "model_error": COMMON | {"fourier", "noise", "diffusion", "marginal"},
     "gibbs": COMMON | {"noise", "diffusion", "mcmc", "posterior", "view", "chains"},
 }

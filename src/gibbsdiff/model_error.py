@@ -25,8 +25,7 @@ def response(marginal: Marginal, mode: Mode) -> Tensor:
     """
     shape = marginal.shape
     rows, owner = marginal.rows(len(mode.phi))
-    seen = marginal.see(mode.phi[owner], rows)
-    share = (seen.E / seen.N).flatten(2).double()
+    share = (mode.seen.E / mode.seen.N).flatten(2).double()
     k = half_plane(shape)
     hats = between_references(shape) * k.weight
     slopes = marginal.slopes(k, mode.phi)[owner]

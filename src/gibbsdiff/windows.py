@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser, SpectralDenoiser
 from gibbsdiff.fourier import Shape
+from gibbsdiff.inference import Options
 from gibbsdiff.initial import regression_start
 from gibbsdiff.marginal import Marginal
 from gibbsdiff.model_error import with_model_error
@@ -18,9 +18,6 @@ from gibbsdiff.posterior import Posterior
 from gibbsdiff.streams import Streams
 from gibbsdiff.uncertainty import pixel_sd
 from gibbsdiff.view import View, on_grid, taper
-
-if TYPE_CHECKING:
-    from gibbsdiff.blind import Options
 
 LARGE = 512**2  # pixels above which φ is taken from windows
 SIDE, MOST = 256, 4  # windows of 256², at most 4 × 4

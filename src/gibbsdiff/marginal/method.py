@@ -23,38 +23,47 @@ from gibbsdiff.marginal.search import Seen, firm, next_step
 from gibbsdiff.noise.base import LogDensity, StationaryNoise, Statistic
 from gibbsdiff.noise.covariance import Covariance, NoiseCovariance, SpectralCovariance
 from gibbsdiff.streams import Streams
+from gibbsdiff.uncertainty import pixel_sd
 from gibbsdiff.view import View
 
 CHUNK = 2**20  # pixels that the denoiser is shown at once
 
 
+class Seeing(NamedTuple):
+    """D(y), the sd of x around it in every pixel, its error's power Ê and the noise's power N,
+    all in the channels of y.
+    """
+
+    mean: Tensor
+    sd: Tensor
+    E: Tensor
+    N: Tensor
+
+
 class Score(NamedTuple):
-    """∂_u log p(u | y) (n, d), the information J of eq. (11) (n, d, d), and D(y) (B, C, H, W)."""
+    """∂_u log p(u | y) (n, d), the information J of eq. (11) (n, d, d), and what was seen."""
 
     gradient: Tensor
     information: Tensor
-    mean: Tensor
-
-
-class Seeing(NamedTuple):
-    """D(y), its error's power Ê and the noise's power N, in the channels of y."""
-
-    mean: Tensor
-    E: Tensor
-    N: Tensor
+    seen: Seeing
 
 
 @dataclass(frozen=True)
 class Mode:
     """The mode of p(φ | y) for every image (B, d) and the Laplace covariance there (B, d, d),
-    with E[x | y] at the mode, calls per image, and which searches converged.
+    with what is seen at the mode, calls per image, and which searches converged.
     """
 
     phi: Tensor
     covariance: Tensor
-    mean: Tensor
+    seen: Seeing
     calls: int
     converged: Tensor
+
+    @property
+    def mean(self) -> Tensor:
+        """E[x | y] at the mode."""
+        return self.seen.mean
 
 
 class Marginal:
@@ -95,13 +104,13 @@ class Marginal:
         """Eq. (11) at u (n, d), for all problems in turn or for the named ones."""
         rows, owner = self.rows(len(u), problem)
         phi = self.phi(u)
-        mean, E, N = self.see(phi[owner], rows)
-        expected = self.view.statistic(self.y[rows] - mean, rows, variance=E)
-        held = self.view_of_modes((1 - E / N).square(), expected)
+        seen = self.see(phi[owner], rows)
+        expected = self.view.statistic(self.y[rows] - seen.mean, rows, variance=seen.E)
+        held = self.view_of_modes((1 - seen.E / seen.N).square(), expected)
         slopes = self.slopes(expected.k, phi)[owner]
         J = 0.5 * torch.einsum("bm,bim,bjm->bij", held, slopes, slopes)
         gradient = self.gradient(phi, owner, expected)
-        return Score(gradient, added(J, owner, len(u)), mean)
+        return Score(gradient, added(J, owner, len(u)), seen)
 
     @torch.no_grad()
     def see(self, phi: Tensor, rows: Tensor) -> Seeing:
@@ -116,7 +125,9 @@ class Marginal:
             shown = self.view.show(self.y[rows[part]], covariance, rng)
             mean, error = self.denoiser(shown, covariance)
             E = self.view.take_power(error_power(error, shown.shape[1]))
-            parts.append((self.view.take(mean), E, self.view.take_power(_power(covariance))))
+            N = self.view.take_power(_power(covariance))
+            sd = pixel_sd(self.view, error, shown.shape[1])
+            parts.append((self.view.take(mean), sd, E, N))
         return Seeing(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
     def view_of_modes(self, values: Tensor, statistic: Statistic) -> Tensor:
@@ -163,7 +174,7 @@ class Marginal:
                 break
         information, at_mode = self._observed_information(u)
         covariance = torch.linalg.inv(information) * self.width[:, None] * self.width
-        return Mode(self.phi(u), covariance, at_mode.mean, self.calls - before, converged)
+        return Mode(self.phi(u), covariance, at_mode.seen, self.calls - before, converged)
 
     def _observed_information(self, u: Tensor) -> tuple[Tensor, Score]:
         """-∂g/∂u by differences of half a standard deviation, towards the inside of the box."""
@@ -206,8 +217,8 @@ class Marginal:
             g = self.gradient(self.phi(u), owner, mean)
             u = (u + torch.linalg.solve(H, g) / i).clamp(0, 1)
         self.calls += calls
-        last = self.score(u).mean
-        return replace(mode, phi=self.phi(u), mean=last, calls=mode.calls + calls + 1)
+        last = self.score(u).seen
+        return replace(mode, phi=self.phi(u), seen=last, calls=mode.calls + calls + 1)
 
     def draws(
         self, mode: Mode, count: int, seed: int = 0, points: int = 24, chains: int = 4

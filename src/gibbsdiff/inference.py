@@ -1,0 +1,142 @@
+"""A posterior of one picture, once its noise is found or told: what `blind` chooses from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.diffusion.denoiser import Denoiser, SpectralDenoiser
+from gibbsdiff.diffusion.solvers import Sampler, few_step
+from gibbsdiff.gibbs import Settings, gibbs
+from gibbsdiff.initial import spread
+from gibbsdiff.marginal import Marginal, Mode
+from gibbsdiff.model_error import with_model_error
+from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.posterior import Posterior
+from gibbsdiff.streams import Streams
+from gibbsdiff.uncertainty import pixel_sd
+from gibbsdiff.view import View
+
+Method = Literal["auto", "marginal", "gibbs"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to infer; see `gibbsdiff.denoise`."""
+
+    method: Method = "auto"
+    chains: int = 4
+    draws: int = 50
+    calls: int = 12
+    second_stage: bool = True
+    samples: int = 1
+    seed: int = 0
+    progress: bool = False
+
+
+def by_marginal(marginal: Marginal, mode: Mode, sampler: Sampler, options: Options) -> Posterior:
+    """The posterior of one picture from its mode: φ with model error, x by one call, samples."""
+    raw = mode.covariance[0].diagonal().sqrt()
+    denoiser = marginal.denoiser
+    if isinstance(denoiser, SpectralDenoiser) and denoiser.calibration is not None:
+        mode = with_model_error(marginal, mode, denoiser.calibration.scatter)
+    phi = marginal.draws(mode, options.draws, options.seed, points=0, chains=options.chains)[0]
+    view, y, noise = marginal.view, marginal.y, marginal.noise
+    samples, calls = _samples(y, phi, view, denoiser, sampler, options)
+    found = bool(mode.converged.all())
+    return Posterior(
+        noise.names,
+        phi,
+        y[0],
+        mode.seen.mean[0],
+        mode.seen.sd[0],
+        samples=samples,
+        method="marginal, two stages" if options.second_stage else "marginal, first stage",
+        calls=marginal.calls + calls,
+        raw_sd=tuple(raw.tolist()),
+        noise_power=noise.power(view.shape, mode.phi)[0, 0].to(y),
+        found=found,
+        notes=() if found else ("the search for the mode did not end",),
+    )
+
+
+def told(y: Tensor, phi: Tensor, view: View, denoiser: Denoiser, options: Options) -> Posterior:
+    """x | y, φ at one φ (1, d): the mean and its error in one call, and samples."""
+    covariance = view.covariance(phi, y.dtype)
+    with torch.no_grad():
+        shown = view.show(y, covariance, Streams(options.seed, [(0, 1)]))
+        mean, error = denoiser(shown, covariance)
+        sd = pixel_sd(view, error, shown.shape[1])[0]
+    draws = phi.expand(options.chains, options.draws, -1)
+    sampler = partial(few_step, calls=options.calls)
+    samples, calls = _samples(y, draws, view, denoiser, sampler, options)
+    noise = view.noise
+    assert isinstance(noise, StationaryNoise)
+    return Posterior(
+        noise.names,
+        draws,
+        y[0],
+        view.take(mean)[0],
+        sd,
+        samples=samples,
+        method="known noise",
+        calls=1 + calls,
+        noise_power=noise.power(view.shape, phi)[0, 0].to(y),
+    )
+
+
+def _samples(
+    y: Tensor, phi: Tensor, view: View, denoiser: Denoiser, sampler: Sampler, options: Options
+) -> tuple[Tensor | None, int]:
+    """x | y, φ for some of the draws (chain, draw, d) of φ."""
+    if not options.samples:
+        return None, 0
+    flat = phi.flatten(0, 1)
+    kept, calls = [], 0
+    for i in range(options.samples):
+        rng = Streams(options.seed, [(0, 2, i)])
+        covariance = view.covariance(flat[i % len(flat)][None], y.dtype)
+        draw = sampler(denoiser, view.show(y, covariance, rng), covariance, rng)
+        kept.append(view.take(draw.x)[0])
+        calls += int(draw.calls.sum())
+    return torch.stack(kept), calls
+
+
+def by_gibbs(marginal: Marginal, mode: Mode, options: Options) -> Posterior:
+    """Gibbs from over-dispersed starts around the mode."""
+    rng = Streams(options.seed, [(0, 3, c) for c in range(options.chains)])
+    start = spread(mode.phi[0], mode.covariance[0], marginal.noise, rng)
+    burn_in = max(2, options.draws // 5)
+    settings = Settings(
+        chains=options.chains,
+        iterations=burn_in + options.draws,
+        burn_in=burn_in,
+        keep_samples=options.samples,
+        seed=options.seed,
+    )
+    (result,) = gibbs(
+        marginal.y,
+        marginal.noise,
+        marginal.denoiser,
+        settings=settings,
+        sampler=partial(few_step, calls=options.calls),
+        start=start[None],
+        view=marginal.view,
+        progress=options.progress,
+    )
+    notes = result.notes
+    denoiser = marginal.denoiser
+    if isinstance(denoiser, SpectralDenoiser) and denoiser.calibration is not None:
+        wide = with_model_error(marginal, mode, denoiser.calibration.scatter).covariance
+        added = (wide - mode.covariance)[0].diagonal().clamp(min=0)
+        drawn = result.phi.flatten(0, 1).var(0)
+        told = ", ".join(
+            f"{name} {sd:.2g}"
+            for name, sd in zip(result.names, (drawn + added).sqrt().tolist(), strict=True)
+        )
+        notes = (*notes, f"sd with the network's own error added, eq. (12): {told}")
+    return replace(result, calls=result.calls + marginal.calls, notes=notes)
