@@ -10,6 +10,7 @@ from torch.distributions import MultivariateNormal
 from gibbsdiff.fourier import OPPONENT, REFERENCE, half_plane, power
 from gibbsdiff.noise import (
     BandedNoise,
+    CMBNoise,
     PixelNoise,
     PowerLawNoise,
     SpectralNoise,
@@ -45,6 +46,8 @@ FAMILIES = [
         (0.4, 8.0, 0.6),
     ),
     (PixelNoise.affine(INTENSITY), (0.05, 0.3)),
+    (CMBNoise(), (0.5, 70.0, 0.032)),
+    (CMBNoise(beam=10.0, white=0.03), (0.5, 60.0, 0.02)),
     (PixelNoise.weighted(1 / INTENSITY), (0.3,)),
 ]
 IDS = [f"{i}-{noise}" for i, (noise, _) in enumerate(FAMILIES)]

@@ -9,7 +9,14 @@ import torch
 from scipy import stats
 
 from gibbsdiff.mcmc import run, warm_up
-from gibbsdiff.noise import BandedNoise, PixelNoise, PowerLawNoise, SpectralNoise, WhiteNoise
+from gibbsdiff.noise import (
+    BandedNoise,
+    CMBNoise,
+    PixelNoise,
+    PowerLawNoise,
+    SpectralNoise,
+    WhiteNoise,
+)
 from gibbsdiff.streams import Streams
 
 SHAPE = (16, 12)
@@ -79,6 +86,11 @@ def test_hmc_equals_the_grid_integral(noise, phi, points):
     # One Bonferroni factor per parameter keeps the level of the test at 1 %.
     assert min(p) * len(p) > 0.01
     assert 0.55 < acceptance < 0.8
+
+
+@pytest.mark.slow
+def test_hmc_equals_the_grid_integral_over_cosmologies():
+    test_hmc_equals_the_grid_integral(CMBNoise(), (0.5, 70.0, 0.032), 40)
 
 
 def test_correlation_of_the_correlated_case_is_strong():

@@ -1,6 +1,7 @@
 """What the noise may be."""
 
 from gibbsdiff.noise.base import NoiseModel, Parameter, StationaryNoise, Statistic
+from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.noise.covariance import (
     Covariance,
     NoiseCovariance,
@@ -9,14 +10,17 @@ from gibbsdiff.noise.covariance import (
     ZeroCovariance,
 )
 from gibbsdiff.noise.families import BandedNoise, PowerLawNoise, SpectralNoise, WhiteNoise
+from gibbsdiff.noise.known import PartlyKnownNoise
 from gibbsdiff.noise.pixel import PixelNoise
 
 __all__ = [
     "BandedNoise",
+    "CMBNoise",
     "Covariance",
     "NoiseCovariance",
     "NoiseModel",
     "Parameter",
+    "PartlyKnownNoise",
     "PixelCovariance",
     "PixelNoise",
     "PowerLawNoise",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from gibbsdiff.checks import InputError
@@ -21,18 +20,10 @@ class PartlyKnownNoise(StationaryNoise):
     """
 
     def __init__(self, family: StationaryNoise, known: Mapping[str, float]) -> None:
-        for name in known:
-            if name not in family.names:
-                raise InputError(f"{family} has no parameter {name!r}")
-        middle = 0.5 * (family.low + family.high)
         self.family = family
         self.isotropic, self.edges = family.isotropic, family.edges
         self.amplitude = "" if family.amplitude in known else family.amplitude
-        self._values = torch.tensor(
-            [known.get(n, float(m)) for n, m in zip(family.names, middle, strict=True)],
-            dtype=torch.float64,
-        )
-        family.check(self._values)
+        self._values = completed(family, known)
         self._free = [i for i, name in enumerate(family.names) if name not in known]
         whole = family.prior
         prior = None if whole is None else lambda phi: whole(self.whole(phi))
@@ -51,3 +42,13 @@ class PartlyKnownNoise(StationaryNoise):
     def shape_parameters(self, phi: Tensor) -> Tensor:
         """All of the family's, known or not."""
         return self.family.shape_parameters(self.whole(phi))
+
+
+def completed(family: StationaryNoise, known: Mapping[str, float]) -> Tensor:
+    """All parameters (d,): the known values, checked, and the middle of the prior for others."""
+    for name in known:
+        if name not in family.names:
+            raise InputError(f"{family} has no parameter {name!r}")
+    middle = (0.5 * (family.low + family.high)).tolist()
+    values = [known.get(n, m) for n, m in zip(family.names, middle, strict=True)]
+    return family.check(values)[0]

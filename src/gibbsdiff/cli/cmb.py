@@ -1,0 +1,105 @@
+"""`gibbsdiff cmb`: the cosmology commands."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from gibbsdiff.cli import app
+from gibbsdiff.errors import InputError
+
+cmb = typer.Typer(help="Cosmology: spectra of the CMB and simulated dust.", no_args_is_help=True)
+app.add_typer(cmb, name="cmb")
+
+
+def _progress() -> Progress:
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
+
+
+def _range(text: str) -> tuple[str, tuple[float, float]]:
+    try:
+        name, limits = text.split("=")
+        low, high = limits.split(":")
+        return name.strip(), (float(low), float(high))
+    except ValueError:
+        raise InputError(f"--parameter {text}: write it as n_s=0.92:1.0") from None
+
+
+@cmb.command()
+def emulator(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The emulator's file, .npz.")],
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A parameter and its range, n_s=0.92:1.0; again for each. Default: H0, omega_b."
+        ),
+    ] = None,
+    spectra: Annotated[
+        Path | None, typer.Option(help="Fit these stored spectra (.npz); do not run CAMB.")
+    ] = None,
+    degree: Annotated[int | None, typer.Option(help="Total degree of the fit.", min=1)] = None,
+    points: Annotated[int | None, typer.Option(help="Spectra to fit.", min=2)] = None,
+    held_out: Annotated[int, typer.Option(help="Spectra to measure the error on.", min=1)] = 64,
+    lmax: Annotated[int, typer.Option(help="Highest multipole.", min=100)] = 2000,
+    workers: Annotated[int | None, typer.Option(help="Processes; default: all cores.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the design.", min=0)] = 0,
+) -> None:
+    """Make an emulator of CMB spectra with CAMB, and measure its error on held-out spectra.
+
+    The spectra are kept beside it, in OUTPUT.spectra.npz; a command that was stopped goes on
+    from there.
+    """
+    from math import comb
+
+    from gibbsdiff.cosmo import emulator as emulators
+    from gibbsdiff.cosmo.spectra import PRIOR, compute, design, read_spectra
+    from gibbsdiff.noise.emulator import KINDS
+
+    if spectra is not None:
+        if parameter:
+            raise InputError("--spectra has its parameters; do not give --parameter as well")
+        found = read_spectra(spectra)
+    else:
+        box = dict(map(_range, parameter)) if parameter else PRIOR
+        highest = 1 + (degree or emulators.default_degree(len(box)))
+        wanted = design(box, points or 3 * comb(highest + len(box), len(box)), held_out, lmax, seed)
+        beside = output.with_name(output.name.removesuffix(".npz") + ".spectra.npz")
+        with _progress() as bar:
+            task = bar.add_task("CAMB", total=len(wanted.params))
+            processes = workers or os.cpu_count() or 1
+            found = compute(wanted, beside, processes, lambda n: bar.update(task, completed=n))
+    fitted = {kind: emulators.fit(found, kind, degree) for kind in KINDS}
+    for kind, model in fitted.items():
+        error = emulators.held_out_error(model, found, kind)
+        print(
+            f"{kind}: {len(model.exponents)} terms, {int(found.is_test.sum())} held-out spectra: "
+            f"max {100 * error.max:.3f} %, rms {100 * error.rms:.4f} %"
+        )
+    emulators.save_emulator(output, fitted)
+    print(f"emulator: {output}")
+
+
+@cmb.command()
+def simulate(
+    output: Annotated[Path, typer.Option("--output", "-o", help="The maps' file, .npz.")],
+    maps: Annotated[int, typer.Option(help="How many maps, at least.", min=1)] = 1000,
+    size: Annotated[int, typer.Option(help="Side of the box and of a map, in cells.")] = 256,
+    mach: Annotated[float, typer.Option(help="Mach number of the turbulence.")] = 5.0,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same maps.", min=0)] = 0,
+) -> None:
+    """Simulate dust maps: column densities of driven isothermal turbulence.
+
+    A command that was stopped goes on from its checkpoint, OUTPUT.checkpoint.npz.
+    """
+    from gibbsdiff.data.dust import simulate as run
+
+    with _progress() as bar:
+        task = bar.add_task("maps", total=6 * -(-maps // 6))
+        run(output, maps, size, mach, seed, lambda n: bar.update(task, completed=n))
+    print(f"maps: {output}")

@@ -1,0 +1,1 @@
+"""Cosmology around the CMB noise: spectra from CAMB, and their emulator."""
