@@ -18,7 +18,7 @@ $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 	touch $@
 
 $(TOOLS): $(READY)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster]'
 	touch $@
 
 demo: $(READY)

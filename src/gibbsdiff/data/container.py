@@ -1,0 +1,82 @@
+"""All of a file but its pixels: what the readers of single formats hand over."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import tifffile
+
+from gibbsdiff.errors import InputError
+
+Array = npt.NDArray[Any]
+
+SMALLEST = 16
+LARGEST = 2_000_000_000
+
+
+@dataclass(frozen=True)
+class Container:
+    """Enough to write the file again with other pixels.
+
+    A stored number s means the value `offset + slope · s`; `blank` is the stored integer that
+    means "no value". `measured` says that the depth is no range: a FITS file of 16 bits may
+    hold a sky of 900 and stars of 60000.
+    """
+
+    format: str
+    suffixes: tuple[str, ...]
+    dtype: np.dtype[Any]
+    encode: Callable[[Array], bytes]  # (C, H, W) in `dtype`
+    encode_map: Callable[[Array], bytes]  # (C, H, W) float32, in the input's units
+    map_suffix: str = ".tiff"
+    offset: float = 0.0
+    slope: float = 1.0
+    blank: int | None = None
+    measured: bool = False
+    unit_name: str = ""
+
+    @property
+    def integer(self) -> bool:
+        """Whether the stored numbers are integers."""
+        return self.dtype.kind in "iu"
+
+
+Reader = Callable[[bytes], tuple[Array, Container]]
+
+
+def check_size(height: int, width: int) -> None:
+    """Refuse what is too small to denoise and what would be unpacked without end."""
+    if min(height, width) < SMALLEST:
+        raise InputError(f"{height}×{width} pixels; each side needs at least {SMALLEST}")
+    if height * width > LARGEST:
+        raise InputError(f"{height}×{width} pixels; more than {LARGEST} are not read")
+
+
+def stored(values: Array, dtype: np.dtype[Any]) -> Array:
+    """Values as they are stored: integers are rounded and clipped to what the depth holds."""
+    if dtype.kind not in "iu":
+        return values.astype(dtype)
+    limits = np.iinfo(dtype)
+    rounded = np.rint(np.nan_to_num(values))
+    low, high = float(limits.min), float(limits.max)
+    held = np.clip(rounded, low, np.nextafter(high, 0) if int(high) > limits.max else high)
+    return held.astype(dtype)
+
+
+def tiff_map(values: Array) -> bytes:
+    """A float32 TIFF of one or three channels (C, H, W)."""
+    buffer = io.BytesIO()
+    grey = len(values) == 1
+    tifffile.imwrite(
+        buffer,
+        values[0] if grey else np.ascontiguousarray(values.transpose(1, 2, 0)),
+        photometric="minisblack" if grey else "rgb",
+        metadata=None,
+        software="gibbsdiff",
+    )
+    return buffer.getvalue()
