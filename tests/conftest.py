@@ -1,8 +1,12 @@
 """Shared ground: one thread, and closed-form problems."""
 
+import sys
+from typing import NamedTuple
+
 import pytest
 import torch
 
+from gibbsdiff.cli import main
 from gibbsdiff.posterior import arviz
 from gibbsdiff.streams import Streams
 
@@ -15,3 +19,31 @@ arviz.Numba.disable_numba()
 def rng():
     """Streams of any number of rows under one seed: rng(rows)."""
     return lambda rows, seed=0: Streams.batch(seed, rows)
+
+
+class Result(NamedTuple):
+    """What a command printed, and its exit code."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+    def refusal(self):
+        """Exit code 2, one line, no traceback: the line."""
+        assert self.code == 2, self
+        assert self.stderr.startswith("gibbsdiff: "), self
+        assert self.stderr.strip().count("\n") == 0, self
+        return self.stderr.strip()
+
+
+@pytest.fixture
+def command(monkeypatch, capsys):
+    """Run `gibbsdiff …` in this process, by its entry point."""
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["gibbsdiff", *map(str, arguments)])
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return Result(stop.value.code or 0, *capsys.readouterr())
+
+    return run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import warnings
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import numpy as np
 import torch
 import xarray
@@ -143,15 +145,16 @@ class Posterior:
             name: (MAPS[name], value.numpy()) for name, value in maps.items() if value is not None
         }
         facts = {name: getattr(self, name) for name in (*FACTS, "notes")}
+        parts = {
+            "/": xarray.Dataset(attrs={"format": FORMAT, "facts": json.dumps(facts)}),
+            "posterior": xarray.Dataset(draws),
+            "images": xarray.Dataset(images),
+        }
+        # Made in memory: HDF5 itself does not survive a disk that is full.
+        content = xarray.DataTree.from_dict(parts).to_netcdf(engine="h5netcdf")
         temporary = path.with_name(f".{path.name}.part")
         try:
-            attributes = {"format": FORMAT, "facts": json.dumps(facts)}
-            root = xarray.Dataset(attrs=attributes)
-            root.to_netcdf(temporary, engine="h5netcdf")
-            xarray.Dataset(draws).to_netcdf(
-                temporary, mode="a", group="posterior", engine="h5netcdf"
-            )
-            xarray.Dataset(images).to_netcdf(temporary, mode="a", group="images", engine="h5netcdf")
+            temporary.write_bytes(content)
             os.replace(temporary, path)
         finally:
             temporary.unlink(missing_ok=True)
@@ -162,25 +165,26 @@ class Posterior:
         if not Path(path).is_file():
             raise InputError(f"{path}: no such file")
         try:
-            with xarray.open_dataset(path, engine="h5netcdf") as root:
-                attributes = dict(root.attrs)
-            if attributes.get("format") != FORMAT:
-                raise InputError(f"{path}: not a posterior of this program")
-            facts = json.loads(attributes["facts"])
-            names = tuple(facts.pop("names"))
-            with xarray.open_dataset(path, engine="h5netcdf", group="posterior") as draws:
-                phi = np.stack([draws[name].values for name in names], -1)
-            with xarray.open_dataset(path, engine="h5netcdf", group="images") as images:
+            # From memory and without NetCDF on top: a damaged file must not stay open.
+            with h5py.File(io.BytesIO(Path(path).read_bytes()), "r") as file:
+                if file.attrs.get("format") != FORMAT:
+                    raise InputError(f"{path}: not a posterior of this program")
+                facts = json.loads(file.attrs["facts"])
+                names = tuple(facts.pop("names"))
+                phi = np.stack([file["posterior"][name][()] for name in names], -1)
+                held = file["images"]
                 maps: dict[str, Any] = {
-                    str(k): torch.from_numpy(v.values.copy()) for k, v in images.items()
+                    name: torch.from_numpy(held[name][()]) for name in MAPS if name in held
                 }
+            if "missing" in maps:
+                maps["missing"] = maps["missing"].bool()
+            facts = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
+            return cls(names, torch.from_numpy(phi), **maps, **facts)
         except InputError:
             raise
-        except (OSError, KeyError, ValueError) as trouble:
-            reason = str(trouble).split("\n", 1)[0]
+        except Exception as trouble:  # a damaged file makes the libraries raise whatever they meet
+            reason = " ".join(str(trouble).split())[:120] or type(trouble).__name__
             raise InputError(f"{path}: cannot be read as a posterior ({reason})") from None
-        facts = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
-        return cls(names, torch.from_numpy(phi), **maps, **facts)
 
     def with_truth(self, truth: tuple[float, ...]) -> Posterior:
         """The same, with the true parameters for plots."""

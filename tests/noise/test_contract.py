@@ -11,6 +11,7 @@ from gibbsdiff.fourier import OPPONENT, REFERENCE, half_plane, power
 from gibbsdiff.noise import (
     BandedNoise,
     CMBNoise,
+    PartlyKnownNoise,
     PixelNoise,
     PowerLawNoise,
     SpectralNoise,
@@ -49,6 +50,7 @@ FAMILIES = [
     (CMBNoise(), (0.5, 70.0, 0.032)),
     (CMBNoise(beam=10.0, white=0.03), (0.5, 60.0, 0.02)),
     (PixelNoise.weighted(1 / INTENSITY), (0.3,)),
+    (PartlyKnownNoise(PowerLawNoise(), {"sigma": 0.2}), (-0.7,)),
 ]
 IDS = [f"{i}-{noise}" for i, (noise, _) in enumerate(FAMILIES)]
 every_family = pytest.mark.parametrize(("noise", "phi"), FAMILIES, ids=IDS)

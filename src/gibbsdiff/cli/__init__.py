@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
 
 from gibbsdiff import __version__
 from gibbsdiff.errors import InputError
+
+INTERRUPTED = 130  # what shells report of a command ended by Ctrl-C
 
 app = typer.Typer(
     help="Blind denoising with Gibbs diffusion: the clean signal and the noise, as a posterior.",
@@ -36,19 +39,36 @@ def options(
 
 def main() -> None:
     """Run the command; trouble with what the user gave is one line and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a name that the terminal cannot show is no error
+            stream.reconfigure(errors="backslashreplace")
     try:
-        app()
-    except (InputError, OSError) as trouble:
-        print(f"gibbsdiff: {_one_line(trouble)}", file=sys.stderr)
-        sys.exit(2)
+        code = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except Exception as trouble:
+        # Typer's complaints about options are of no public class, but can tell themselves.
+        if not isinstance(trouble, InputError | OSError) and not hasattr(trouble, "format_message"):
+            raise
+        complain(trouble)
+        code = 2
+    if code == INTERRUPTED:
+        print("gibbsdiff: interrupted", file=sys.stderr)
+    sys.exit(code)
+
+
+def complain(trouble: Exception) -> None:
+    """One line on stderr."""
+    print(f"gibbsdiff: {_one_line(trouble)}", file=sys.stderr)
 
 
 def _one_line(trouble: Exception) -> str:
     if isinstance(trouble, OSError) and trouble.strerror:
         return f"{trouble.filename}: {trouble.strerror}" if trouble.filename else trouble.strerror
-    return " ".join(str(trouble).split())
+    told = trouble.format_message() if hasattr(trouble, "format_message") else str(trouble)
+    return " ".join(told.split())
 
 
 # Each file adds its commands to `app`.
-for _commands in ("demo", "training"):
+for _commands in ("denoise", "cmb", "demo", "sbc", "sbc_images", "benchmark", "training"):
     import_module(f"gibbsdiff.cli.{_commands}")
