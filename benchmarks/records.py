@@ -1,0 +1,46 @@
+"""What the long benchmarks share: results on disk that a stopped run goes on from."""
+
+import hashlib
+from pathlib import Path
+
+import torch
+
+from gibbsdiff.diagnostics import store
+from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+
+
+class Records:
+    """JSON lines of one configuration, each with a key; every new one is written at once."""
+
+    def __init__(self, path: str | Path, configuration: dict) -> None:
+        self.path, self.configuration = Path(path), configuration
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        there = store.read(self.path, configuration) if self.path.exists() else []
+        self.by_key = {tuple(record["key"]): record for record in there}
+
+    def __contains__(self, key: tuple) -> bool:
+        return key in self.by_key
+
+    def __getitem__(self, key: tuple) -> dict:
+        return self.by_key[key]
+
+    def add(self, key: tuple, **values) -> dict:
+        self.by_key[key] = {"key": list(key), **values}
+        store.write(self.path, self.configuration, list(self.by_key.values()))
+        return self.by_key[key]
+
+
+def fingerprint(denoiser: SpectralDenoiser) -> str:
+    """Names the weights and their calibration: results of other weights are not mixed in."""
+    digest = hashlib.sha256()
+    tensors = list(denoiser.network.state_dict().values())
+    if denoiser.calibration is not None:
+        tensors += [denoiser.calibration.log_c, denoiser.calibration.scatter]
+    for tensor in tensors:
+        digest.update(tensor.detach().to(torch.float64).contiguous().numpy().tobytes())
+    return digest.hexdigest()[:16]
+
+
+def blocks(total: int, size: int) -> list[list[int]]:
+    """0 ... total-1 in pieces that do not depend on the total but for the last."""
+    return [list(range(i, min(i + size, total))) for i in range(0, total, size)]
