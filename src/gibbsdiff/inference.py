@@ -106,7 +106,9 @@ def _samples(
     return torch.stack(kept), calls
 
 
-def by_gibbs(marginal: Marginal, mode: Mode, options: Options) -> Posterior:
+def by_gibbs(
+    marginal: Marginal, mode: Mode, options: Options, sampler: Sampler | None = None
+) -> Posterior:
     """Gibbs from over-dispersed starts around the mode."""
     rng = Streams(options.seed, [(0, 3, c) for c in range(options.chains)])
     start = spread(mode.phi[0], mode.covariance[0], marginal.noise, rng)
@@ -123,7 +125,7 @@ def by_gibbs(marginal: Marginal, mode: Mode, options: Options) -> Posterior:
         marginal.noise,
         marginal.denoiser,
         settings=settings,
-        sampler=partial(few_step, calls=options.calls),
+        sampler=sampler or partial(few_step, calls=options.calls),
         start=start[None],
         view=marginal.view,
         progress=options.progress,

@@ -1,0 +1,221 @@
+"""`gibbsdiff benchmark`: the paper's tables, its figure of examples, and what a draw costs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from gibbsdiff.cli import app
+from gibbsdiff.cli.progress import bar_for
+from gibbsdiff.errors import InputError
+
+if TYPE_CHECKING:
+    from gibbsdiff.benchmark.methods import Options
+
+benchmark = typer.Typer(
+    help="The paper's tables and figures, with other denoisers beside.", no_args_is_help=True
+)
+app.add_typer(benchmark, name="benchmark")
+
+Data = Annotated[Path, typer.Option(help="Folder of test images.")]
+Out = Annotated[Path, typer.Option(help="Folder of the results.")]
+Every = Annotated[
+    int, typer.Option(help="Take every N-th image alone, as training holds out; 0: all.", min=0)
+]
+Selection = Annotated[int, typer.Option(help="Leave out the first N of these.", min=0)]
+Model = Annotated[str, typer.Option(help="Model of the package, or a model file.")]
+Chains = Annotated[int, typer.Option(help="Of Gibbs.", min=1)]
+Iterations = Annotated[int, typer.Option(help="Of Gibbs, a quarter of them burn-in.", min=8)]
+Paper = Annotated[
+    bool, typer.Option("--paper-setting", help="16 chains × 40 iterations, the last 20 kept.")
+]
+Calls = Annotated[int, typer.Option(help="Network calls for a draw of x.", min=1)]
+Seed = Annotated[int, typer.Option(help="Of the noise.", min=0)]
+Side = Annotated[int, typer.Option(help="Side of the images; the paper has 256.", min=32)]
+Cluster = Annotated[str | None, typer.Option(help="local:N, or the address of a Dask scheduler.")]
+
+
+@benchmark.callback()
+def about() -> None:
+    """The paper's tables and figures, with other denoisers beside."""
+
+
+@benchmark.command()
+def images(
+    data: Data,
+    out: Out = Path("benchmark"),
+    dataset: Annotated[
+        str | None,
+        typer.Option("--set", help="Name in the tables: cbsd68, imagenet. Default: the folder's."),
+    ] = None,
+    hold_out_every: Every = 0,
+    selection: Selection = 0,
+    limit: Annotated[int | None, typer.Option(help="Only the first N images.", min=1)] = None,
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Some of noisy,bm3d,bm3d-used,dncnn,nlm,told,marginal,gibbs."),
+    ] = None,
+    dncnn: Annotated[
+        Path | None,
+        typer.Option(help="DnCNN's colour-blind weights; without it DnCNN is left out."),
+    ] = None,
+    chains: Chains = 2,
+    iterations: Iterations = 20,
+    paper_setting: Paper = False,
+    calls: Calls = 12,
+    model: Model = "natural",
+    side: Side = 256,
+    seed: Seed = 1,
+    cluster: Cluster = None,
+) -> None:
+    """PSNR and SSIM on a folder of test images: σ 0.06, 0.1, 0.2 × φ -1, 0, 1 × methods.
+
+    Results are kept one by one in OUT/images.jsonl; the same command goes on from there, and a
+    second set may be added to the same folder. Tables and a figure are written at the end.
+    """
+    from gibbsdiff.benchmark.images import benchmark as run
+    from gibbsdiff.benchmark.images import files_for_tests, tasks
+    from gibbsdiff.benchmark.tables import write
+    from gibbsdiff.cluster import mapper
+
+    groups = _groups(methods, dncnn)
+    files = files_for_tests(data, hold_out_every, selection)[:limit]
+    options = _options(model, dncnn, chains, iterations, paper_setting, calls)
+    name = dataset or data.resolve().name
+    wanted = tasks(files, name, groups, options, side=side, seed=seed)
+    with mapper(cluster) as work, bar_for(name, len(wanted)) as done:
+        records = run(wanted, out, mapper=work, watch=lambda count, _: done(count))
+    for file in write(records, out, _heading(options)):
+        print(file)
+
+
+@benchmark.command()
+def figure(
+    data: Data,
+    out: Out = Path("benchmark"),
+    sigma: Annotated[float, typer.Option(help="Noise level.")] = 0.2,
+    slopes: Annotated[str, typer.Option("--phi", help="Values of φ, a row each.")] = (
+        "-0.4,-0.2,0,0.2,0.4"
+    ),
+    hold_out_every: Every = 0,
+    selection: Selection = 0,
+    chains: Chains = 4,
+    iterations: Iterations = 40,
+    paper_setting: Paper = False,
+    calls: Calls = 12,
+    model: Model = "natural",
+    side: Side = 256,
+    seed: Seed = 1,
+    cluster: Cluster = None,
+) -> None:
+    """Examples as in the paper: noisy, truth, a sample, the mean, and the posterior of (σ, φ)."""
+    import json
+
+    from gibbsdiff.benchmark.examples import examples
+    from gibbsdiff.benchmark.examples import figure as draw
+    from gibbsdiff.benchmark.images import files_for_tests
+    from gibbsdiff.benchmark.tables import replace_text
+    from gibbsdiff.cluster import mapper
+    from gibbsdiff.noise import PowerLawNoise
+    from gibbsdiff.plots import save
+
+    wanted = _numbers("--phi", slopes)
+    PowerLawNoise().check([[sigma, phi] for phi in wanted])
+    files = files_for_tests(data, hold_out_every, selection)
+    options = _options(model, None, chains, iterations, paper_setting, calls)
+    with mapper(cluster) as work:
+        rows = examples(
+            files, options, sigma=sigma, slopes=wanted, side=side, seed=seed, mapper=work
+        )
+    out.mkdir(parents=True, exist_ok=True)
+    facts = [row.facts for row in rows]
+    replace_text(out / "examples.json", json.dumps(facts, indent=1) + "\n")
+    save(draw(rows), out / "examples.png")
+    print(out / "examples.png")
+
+
+@benchmark.command()
+def cost(
+    data: Data,
+    out: Out = Path("benchmark"),
+    timed: Annotated[
+        int, typer.Option(help="Calls to time of each DDPM; the rest is extrapolated.", min=1)
+    ] = 3,
+    accuracy: Annotated[
+        int, typer.Option(help="Images to compare the φ of DDPM and of our kernel on.", min=0)
+    ] = 0,
+    phi: Annotated[float, typer.Option(help="Colour of the noise.")] = 0.0,
+    calls: Calls = 12,
+    model: Model = "natural",
+    side: Side = 256,
+) -> None:
+    """What one draw of x costs: the paper's sampler and U-Net, ours with as many steps, ours."""
+    from gibbsdiff.benchmark.images import files_for_tests
+    from gibbsdiff.benchmark.paper import SIGMA
+    from gibbsdiff.benchmark.sampler_cost import accuracies, costs, markdown
+    from gibbsdiff.benchmark.tables import replace_text
+    from gibbsdiff.cluster import on_one_thread
+    from gibbsdiff.data.images import protocol_images
+    from gibbsdiff.pretrained import load_model
+
+    files = files_for_tests(data)[: max(1, accuracy)]
+    x, ours = protocol_images(files, side), load_model(model)
+
+    def measure(count: int) -> str:
+        found = costs(ours, x[:1], SIGMA, timed=timed, calls=calls, phi=phi)
+        return markdown(found, accuracies(ours, x, SIGMA, calls=calls, phi=phi) if count else ())
+
+    text = on_one_thread(measure, accuracy)
+    out.mkdir(parents=True, exist_ok=True)
+    replace_text(out / "cost.md", text)
+    print(text)
+
+
+def _groups(methods: str | None, dncnn: Path | None) -> list[str]:
+    from gibbsdiff.benchmark.methods import GROUPS
+
+    if methods is None:
+        return [group for group in GROUPS if group != "dncnn" or dncnn is not None]
+    groups = [word.strip() for word in methods.split(",") if word.strip()]
+    unknown = [group for group in groups if group not in GROUPS]
+    if unknown or not groups:
+        raise InputError(f"method {', '.join(unknown) or 'none'}: there are {', '.join(GROUPS)}")
+    if "dncnn" in groups and dncnn is None:
+        raise InputError("method dncnn: give the file of its weights with --dncnn")
+    return groups
+
+
+def _options(
+    model: str, dncnn: Path | None, chains: int, iterations: int, paper: bool, calls: int
+) -> Options:
+    from gibbsdiff.benchmark.methods import PAPER, Options
+    from gibbsdiff.benchmark.methods import Chains as Setting
+
+    how = PAPER if paper else Setting(chains, iterations, iterations // 4)
+    path = None if dncnn is None else str(dncnn)
+    return Options(model, path, how, calls).with_digests()
+
+
+def _numbers(option: str, text: str) -> list[float]:
+    try:
+        return [float(word) for word in text.split(",")]
+    except ValueError:
+        raise InputError(f"{option} {text}: numbers with commas between are needed") from None
+
+
+def _heading(options: Options) -> str:
+    import platform
+    from datetime import date
+
+    from gibbsdiff import __version__
+
+    how = options.gibbs
+    return (
+        f"gibbsdiff {__version__}, {date.today().isoformat()}, {platform.machine()}, one thread. "
+        f"Model {options.model} (SHA-256 {options.digest('model')}…). Gibbs: {how.chains} chains "
+        f"× {how.iterations} iterations, {how.burn_in} of them burn-in, {options.calls} calls for "
+        f"a draw of x, starts: {how.starts}. Nothing is clipped; periodic noise; mean ± standard "
+        "error over images."
+    )

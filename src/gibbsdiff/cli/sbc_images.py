@@ -1,0 +1,98 @@
+"""`gibbsdiff sbc images`: calibration on photographs."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from gibbsdiff.cli.progress import bar_for
+from gibbsdiff.cli.sbc import MethodName, sbc
+
+
+class Starts(StrEnum):
+    """Where Gibbs chains start."""
+
+    marginal = "marginal"
+    prior = "prior"
+
+
+@sbc.command()
+def images(
+    data: Annotated[Path, typer.Option(help="Folder of test images.")],
+    runs: Annotated[int, typer.Option(help="Simulated observations.", min=2)] = 800,
+    size: Annotated[int, typer.Option(help="Side of the crops in pixels.")] = 64,
+    sigma_range: Annotated[
+        tuple[float, float], typer.Option(help="Prior of σ, uniform: low and high.")
+    ] = (0.01, 1.0),
+    method: Annotated[MethodName, typer.Option(help="What is calibrated.")] = MethodName.gibbs,
+    stages: Annotated[int, typer.Option(help="Of the marginal method.", min=1, max=2)] = 2,
+    chains: Annotated[int, typer.Option(help="Of Gibbs.", min=2)] = 4,
+    iterations: Annotated[int, typer.Option(help="Of Gibbs, burn-in included.", min=10)] = 60,
+    burn_in: Annotated[int, typer.Option(help="Of Gibbs.", min=0)] = 30,
+    starts: Annotated[Starts, typer.Option(help="Of Gibbs chains.")] = Starts.marginal,
+    calls: Annotated[int, typer.Option(help="Network calls for a draw of x.", min=1)] = 12,
+    model: Annotated[str, typer.Option(help="Model of the package, or a model file.")] = "natural",
+    hold_out_every: Annotated[
+        int, typer.Option(help="Take every N-th image alone, as training holds out; 0: all.", min=0)
+    ] = 0,
+    selection: Annotated[int, typer.Option(help="Leave out the first N of these.", min=0)] = 0,
+    batch: Annotated[int, typer.Option(help="Runs worked on together: a task.", min=1)] = 10,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)] = 0,
+    cluster: Annotated[
+        str | None, typer.Option(help="local:N, or the address of a Dask scheduler.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of results and figures.")] = Path("sbc"),
+) -> None:
+    """Calibrate on crops of photographs with the network, over the whole prior box.
+
+    Results are kept in OUT after every batch; the same command goes on from there.
+    """
+    from gibbsdiff.cluster import mapper
+    from gibbsdiff.diagnostics import calibrate
+    from gibbsdiff.diagnostics.images import photograph_configuration
+
+    arguments: dict[str, Any] = {"size": size, "sigma": sigma_range, "method": method.value}
+    arguments |= {"calls": calls, "hold_out_every": hold_out_every, "selection": selection}
+    if method == MethodName.gibbs:
+        arguments |= {"chains": chains, "iterations": iterations, "burn_in": burn_in}
+        arguments |= {"starts": starts.value}
+    else:
+        arguments |= {"stages": stages}
+    configuration = photograph_configuration(data, seed, min(batch, runs), model, **arguments)
+    configuration.build()
+    out.mkdir(parents=True, exist_ok=True)
+    name = f"images-{method.value}-{size}"
+    with mapper(cluster) as work, bar_for("sbc", runs) as done:
+        records = calibrate(configuration, runs, out / f"{name}.jsonl", mapper=work, watch=done)
+    show(records, out, name, f"σ uniform on [{sigma_range[0]:g}, {sigma_range[1]:g}], {size}²")
+
+
+def show(records: Any, out: Path, name: str, title: str) -> None:
+    """Print both reports, raw and with model error; write the tables and three figures."""
+    from gibbsdiff.benchmark.tables import replace_text
+    from gibbsdiff.diagnostics import report
+    from gibbsdiff.diagnostics.box import bias_lines, box_figure
+    from gibbsdiff.diagnostics.figure import figure
+    from gibbsdiff.diagnostics.images import PARAMETERS, halves
+    from gibbsdiff.plots import save
+
+    raw, wide = halves(records)
+    parts, files = [title, *bias_lines(raw, PARAMETERS)], []
+    for half, words, ending in (
+        (raw, "the posterior as it is", "raw"),
+        (wide, "with the network's own error added, eq. (12)", "model-error"),
+    ):
+        result = report(half, PARAMETERS)
+        parts += ["", f"{words}:", result.table()]
+        files.append(out / f"{name}-{ending}.png")
+        save(figure(result, f"{name}, {words}"), files[-1])
+    files.append(out / f"{name}-box.png")
+    save(box_figure(raw, PARAMETERS, f"{name}, {title}"), files[-1])
+    text = "\n".join(parts)
+    replace_text(out / f"{name}.txt", text + "\n")
+    print(text)
+    for file in files:
+        print(f"figure: {file}")
