@@ -103,3 +103,61 @@ def simulate(
         task = bar.add_task("maps", total=6 * -(-maps // 6))
         run(output, maps, size, mach, seed, lambda n: bar.update(task, completed=n))
     print(f"maps: {output}")
+
+
+@cmb.command()
+def infer(
+    map_: Annotated[
+        Path | None, typer.Argument(metavar="[MAP]", help="A map, .fits or .npy.")
+    ] = None,
+    mock: Annotated[
+        tuple[float, float, float] | None,
+        typer.Option(metavar="H0 OMEGA_B SIGMA", help="Make a mixture of this truth instead."),
+    ] = None,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path(
+        "cmb"
+    ),
+    size: Annotated[int, typer.Option(help="Side of a mock, 128 or 256.")] = 128,
+    dust: Annotated[
+        Path | None, typer.Option(help="Dust maps for a mock (.npz of `cmb simulate`).")
+    ] = None,
+    dust_rms: Annotated[
+        float | None, typer.Option(help="rms of the dust in the map, µK: what σ = 1 means.")
+    ] = None,
+    model: Annotated[Path | None, typer.Option(help="Model file; default: the shipped.")] = None,
+    method: Annotated[str, typer.Option(help="gibbs (from the marginal mode) or marginal.")] = (
+        "gibbs"
+    ),
+    chains: Annotated[int, typer.Option(help="Chains.", min=1)] = 4,
+    draws: Annotated[int, typer.Option(help="Draws of each chain, after burn-in.", min=1)] = 100,
+    calls: Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)] = 12,
+    samples: Annotated[int, typer.Option(help="Pairs of maps to keep.", min=0)] = 8,
+    seed: Annotated[int, typer.Option(help="The same seed, the same result.", min=0)] = 0,
+) -> None:
+    """Separate dust and CMB, and infer (σ, H0, ω_b): maps, chains and a page.
+
+    The patch is flat and periodic, of 8′ pixels. σ is the CMB's rms at the fiducial cosmology
+    over the dust's. Written: dust.fits, cmb.fits, mixture.fits, posterior.nc, chains_*.txt and
+    report.png.
+    """
+    from gibbsdiff.cosmo.command import separate
+    from gibbsdiff.inference import Options
+
+    if (map_ is None) == (mock is None):
+        raise InputError("give a map, or --mock H0 OMEGA_B SIGMA")
+    if method not in ("gibbs", "marginal"):
+        raise InputError(f"--method {method}: there are gibbs and marginal")
+    options = Options(
+        "marginal" if method == "marginal" else "gibbs",
+        chains,
+        draws,
+        calls,
+        samples=samples,
+        seed=seed,
+        progress=True,
+    )
+    result = separate(
+        map_, mock, output, options, size=size, dust=dust, dust_rms=dust_rms, model=model
+    )
+    print(result.summary())
+    print(f"results: {output}")

@@ -81,7 +81,9 @@ def read_maps(path: str | Path, blocks: Blocks | None = None, halved: int = 0) -
     if halved < 0 or snapshots.shape[-1] % 2**halved or snapshots.shape[-1] // 2**halved < 16:
         raise InputError(f"{path}: maps of side {snapshots.shape[-1]}, not to be halved {halved}×")
     blocks = blocks or Blocks()
-    fine = {f.name: _block(snapshots, f.name, getattr(blocks, f.name), path) for f in fields(blocks)}
+    fine = {
+        f.name: _block(snapshots, f.name, getattr(blocks, f.name), path) for f in fields(blocks)
+    }
     for role in ("selection", "calibration", "test"):
         (a, b), (c, d) = blocks.train, getattr(blocks, role)
         if a <= d and c <= b:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from torch import Tensor, nn
 from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion.calibration import Calibration
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
-from gibbsdiff.diffusion.signal import PowerLawSignal
+from gibbsdiff.diffusion.signal import PowerLawSignal, TabulatedSignal
 from gibbsdiff.networks.unet import UNet
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -52,9 +53,9 @@ def save_model(
     dtype: torch.dtype = torch.float16,
 ) -> None:
     """Write a denoiser and its card; a reader never sees half a file."""
-    if not isinstance(denoiser.signal, PowerLawSignal):
-        raise InputError(f"{path}: only a denoiser with a power-law signal can be saved")
     signal = denoiser.signal
+    if not isinstance(signal, PowerLawSignal | TabulatedSignal):
+        raise InputError(f"{path}: only a power-law or a tabulated signal can be saved")
     tensors = {
         f"network.{key}": value.detach().to(dtype).contiguous()
         for key, value in denoiser.network.state_dict().items()
@@ -65,9 +66,7 @@ def save_model(
     metadata = {
         "format": FORMAT,
         "architecture": json.dumps(architecture(denoiser.network)),
-        "signal": json.dumps(
-            {"amplitude": signal.amplitude, "slope": signal.slope, "mean": signal.mean}
-        ),
+        "signal": json.dumps(asdict(signal)),
         "card": json.dumps(dict(card or {})),
     }
     write_atomically(path, save(tensors, metadata))
@@ -110,10 +109,7 @@ def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
     metadata, tensors = open_file(path)
     try:
         network = UNet(**json.loads(metadata["architecture"]))
-        signal = json.loads(metadata["signal"])
-        spectrum = PowerLawSignal(
-            tuple(signal["amplitude"]), tuple(signal["slope"]), signal["mean"]
-        )
+        spectrum = _signal(json.loads(metadata["signal"]))
         card = json.loads(metadata["card"])
     except (KeyError, TypeError, ValueError) as trouble:
         raise InputError(f"{path}: its description is damaged ({trouble})") from None
@@ -124,6 +120,13 @@ def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
         calibration = Calibration(log_c.double(), scatter.double())
     denoiser = SpectralDenoiser(network, spectrum, calibration)
     return channels_last(denoiser).eval().requires_grad_(False), card
+
+
+def _signal(told: dict[str, Any]) -> PowerLawSignal | TabulatedSignal:
+    if "log_power" in told:
+        rows = tuple(tuple(row) for row in told["log_power"])
+        return TabulatedSignal(tuple(told["log_k"]), rows, told["mean"])
+    return PowerLawSignal(tuple(told["amplitude"]), tuple(told["slope"]), told["mean"])
 
 
 def find(name: str | Path) -> Path:

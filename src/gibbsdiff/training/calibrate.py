@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import product
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,7 @@ from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration
 from gibbsdiff.diffusion.denoiser import NetworkError, SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, between_references, half_plane, power, to_opponent
+from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.training.evaluation import PHI, SIGMA, observed
 
 #: Noise levels and slopes that the table is measured at.
@@ -37,7 +39,7 @@ class ErrorCheck(NamedTuple):
     """Ratio of true to predicted error power at one (σ, φ), over images."""
 
     sigma: float
-    phi: float
+    phi: float | tuple[float, ...]
     median: float
     within: float
     """The factor that 90 % of the images are within."""
@@ -56,14 +58,18 @@ def errors(
     denoiser: SpectralDenoiser,
     images: Tensor,
     sigma: float,
-    phi: float,
+    phi: float | tuple[float, ...],
     seed: int = 2,
     batch: int = 16,
+    family: StationaryNoise | None = None,
 ) -> Iterator[Errors]:
-    """Denoise y = x + ε at the true (σ, φ), and compare |x̂ - D̂|² with Ê of eq. (11)."""
+    """Denoise y = x + ε at the true (σ, φ), and compare |x̂ - D̂|² with Ê of eq. (11).
+
+    The noise is a power law, or of a `family` as in `observed`.
+    """
     for first in range(0, len(images), batch):
         x = images[first : first + batch]
-        y, noise = observed(x, sigma, phi, seed, first)
+        y, noise = observed(x, sigma, phi, seed, first, family)
         mean, error = denoiser(y, noise)
         assert isinstance(error, NetworkError)
         yield Errors(power(to_opponent(x - mean)).double(), error.power.double(), noise.power)
@@ -73,8 +79,9 @@ def calibrate(
     denoiser: SpectralDenoiser,
     images: Tensor,
     sigma: Sequence[float] = LEVELS,
-    phi: Sequence[float] = SLOPES,
+    phi: Sequence[float | tuple[float, ...]] = SLOPES,
     seed: int = 2,
+    family: StationaryNoise | None = None,
 ) -> Calibration:
     """c and Cov(log c) of the denoiser's heads, whatever table it has now.
 
@@ -95,7 +102,7 @@ def calibrate(
     knots: list[list[Tensor]] = []
     for i, (s, p) in enumerate(product(sigma, phi)):
         cell = []
-        for e in errors(bare, images, s, p, seed + i):
+        for e in errors(bare, images, s, p, seed + i, family=family):
             ratio = (e.true / e.predicted).flatten(2)
             v = _place_in_ratio(e.noise.double(), S_x).flatten(2).expand_as(ratio)
             bins.add(u.expand_as(ratio), v, weight.expand_as(ratio), ratio)
@@ -110,8 +117,9 @@ def check(
     denoiser: SpectralDenoiser,
     images: Tensor,
     sigma: Sequence[float] = SIGMA,
-    phi: Sequence[float] = PHI,
+    phi: Sequence[float | tuple[float, ...]] = PHI,
     seed: int = 1000,
+    family: StationaryNoise | None = None,
 ) -> list[ErrorCheck]:
     """How well the predicted error power is the true one, image by image and band by band."""
     shape = (images.shape[-2], images.shape[-1])
@@ -120,7 +128,7 @@ def check(
     reports = []
     for s, p in product(sigma, phi):
         totals, bands = [], []
-        for e in errors(denoiser, images, s, p, seed):
+        for e in errors(denoiser, images, s, p, seed, family=family):
             true, predicted = e.true.flatten(2), e.predicted.flatten(2)
             totals.append((true * weight).sum((1, 2)) / (predicted * weight).sum((1, 2)))
             bands.append((true.sum(1) @ hats.T) / (predicted.sum(1) @ hats.T))
@@ -129,6 +137,20 @@ def check(
         each = torch.cat(bands).mean(0).tolist()
         reports.append(ErrorCheck(s, p, float(ratio.median()), float(factor), tuple(each)))
     return reports
+
+
+def checked(reports: Sequence[ErrorCheck]) -> list[dict[str, Any]]:
+    """Reports as a card keeps them."""
+    return [
+        {
+            "sigma": r.sigma,
+            "phi": list(r.phi) if isinstance(r.phi, tuple) else r.phi,
+            "median": round(r.median, 4),
+            "within": round(r.within, 4),
+            "bands": [round(b, 3) if math.isfinite(b) else None for b in r.bands],
+        }
+        for r in reports
+    ]
 
 
 class _Bins:

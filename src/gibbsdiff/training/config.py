@@ -12,6 +12,7 @@ from typing import Any, Literal
 from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import Folder, Symmetry
 from gibbsdiff.data.loader import Crops
+from gibbsdiff.data.maps import Blocks
 from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
 from gibbsdiff.training.noise import NoiseLaw
 from gibbsdiff.training.optimizer import Schedule
@@ -23,6 +24,9 @@ class DataConfig:
 
     Crops are random, or the centre of the paper's protocol. Images are held in memory, or read
     by `workers` processes (0: by the training process itself) as they are needed.
+
+    `maps` names a file of periodic maps instead of folders, to be `halved` so many times; its
+    `blocks` of snapshots have the roles.
     """
 
     folders: tuple[Folder, ...] = ()
@@ -32,6 +36,9 @@ class DataConfig:
     symmetries: Symmetry = "all"
     loading: Literal["memory", "workers"] = "memory"
     workers: int = 0
+    maps: str = ""
+    halved: int = 0
+    blocks: Blocks = field(default_factory=Blocks)
 
 
 @dataclass(frozen=True)
@@ -86,13 +93,18 @@ class StepConfig:
 
 @dataclass(frozen=True)
 class EvaluationConfig:
-    """Cells σ × φ, side of the images, and how often, in minutes of training."""
+    """Cells σ × φ, side of the images, and how often, in minutes of training.
+
+    For maps of dust the cells are σ × cosmologies (H0, ω_b), the fiducial one unless others are
+    named.
+    """
 
     sigma: tuple[float, ...] = (0.06, 0.1, 0.2)
     phi: tuple[float, ...] = (-1.0, 0.0, 1.0)
     side: int = 256
     batch: int = 5
     every: float = 12.0
+    cosmologies: tuple[tuple[float, ...], ...] = ((67.4, 0.0224),)
 
 
 @dataclass(frozen=True)

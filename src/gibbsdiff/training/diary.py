@@ -80,9 +80,10 @@ class Diary:
             return
         row = t.objective.evaluate(t.average, self.selection)
         self.scores.write({"step": t.step_count, "minutes": t.seconds / 60, **row})
-        cells = " ".join(f"{v:.2f}" for k, v in row.items() if k.startswith("psnr_"))
+        name, key = t.objective.headline
+        cells = " ".join(f"{v:.2f}" for k, v in row.items() if k.startswith(f"{key}_"))
         self.console.print(
-            f"{t.step_count:6d} selection: PSNR {row['psnr']:.3f} ({cells})  "
+            f"{t.step_count:6d} selection: {name} {row[key]:.3f} ({cells})  "
             + _figures(row, t.objective.parts)
         )
 
@@ -107,6 +108,7 @@ class Diary:
             "skipped": t.skipped,
             "budget": asdict(self.budget),
             "config": asdict(t.config),
+            **t.objective.facts(),
         }
 
     def close(self) -> None:

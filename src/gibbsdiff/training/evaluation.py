@@ -13,6 +13,7 @@ from gibbsdiff.data.images import PROTOCOL_SIDE, image_files, protocol_images
 from gibbsdiff.diffusion.denoiser import Denoiser, Losses, SpectralDenoiser
 from gibbsdiff.diffusion.signal import wiener
 from gibbsdiff.fourier import half_plane
+from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.noise.families import PowerLawNoise
 from gibbsdiff.streams import Streams
@@ -99,12 +100,21 @@ def _heading(sigma: float, phi: float) -> str:
 
 
 def observed(
-    images: Tensor, sigma: float, phi: float, seed: int, first: int = 0
+    images: Tensor,
+    sigma: float,
+    phi: float | tuple[float, ...],
+    seed: int,
+    first: int = 0,
+    family: StationaryNoise | None = None,
 ) -> tuple[Tensor, SpectralCovariance]:
-    """y = x + ε and the covariance of ε; row b's noise is keyed by first + b."""
+    """y = x + ε and the covariance of ε; row b's noise is keyed by first + b.
+
+    The noise is a power law with the slope φ, or of a `family` whose parameters are (σ, *φ).
+    """
     shape = (images.shape[-2], images.shape[-1])
-    told = torch.tensor([[sigma, phi]], dtype=torch.float64).expand(len(images), 2)
-    noise = PowerLawNoise().covariance(shape, told, images.dtype)
+    values = [sigma, *phi] if isinstance(phi, tuple) else [sigma, phi]
+    told = torch.tensor([values], dtype=torch.float64).expand(len(images), -1)
+    noise = (family or PowerLawNoise()).covariance(shape, told, images.dtype)
     rng = Streams(seed, [(first + i,) for i in range(len(images))])
     return images + noise.draw(rng, images.shape[1]), noise
 

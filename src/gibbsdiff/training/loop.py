@@ -12,8 +12,10 @@ from torch import Tensor
 from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import RandomCrops, centre, protocol_images, read_image, resized, split
 from gibbsdiff.data.loader import LoadedCrops, Samples
+from gibbsdiff.data.maps import ShiftedMaps
 from gibbsdiff.training.checkpoint import load_checkpoint
 from gibbsdiff.training.config import TrainingConfig
+from gibbsdiff.training.cosmo import DustObjective, dust_maps
 from gibbsdiff.training.diary import Diary
 from gibbsdiff.training.objective import Model
 from gibbsdiff.training.parallel import Processes
@@ -30,7 +32,7 @@ def train(
     resume: bool = False,
     init: str | Path | None = None,
 ) -> Model:
-    """Train on the images below `data`; write checkpoints, weights and logs into `out`.
+    """Train on the images or maps below `data`; write checkpoints, weights and logs into `out`.
 
     `init` gives the first weights; `resume` continues the checkpoint in `out`, whose spent
     minutes or steps count towards the budget. Returns the averaged denoiser.
@@ -39,21 +41,33 @@ def train(
     torch.set_num_threads(config.threads)
     processes = Processes.join()
     folder = Path(out)
-    roles = split(data, config.data.folders)
-    trainer = Trainer(config, source(config, roles.train), processes)
+    trainer, selection = _begin(config, data, processes)
     if init is not None:
         trainer.begin_from(init)
     if resume:
         checkpoint = folder / "checkpoint.pt"
         trainer.restore(load_checkpoint(checkpoint), checkpoint)
-    selection = protocol_images(roles.selection, config.evaluation.side)
-    if config.network.channels == 1:
-        selection = selection.mean(1, keepdim=True)
     if processes.first:
         folder.mkdir(parents=True, exist_ok=True)
     _run(trainer, budget, folder, selection)
     trainer.crops.close()
     return trainer.average
+
+
+def _begin(
+    config: TrainingConfig, data: str | Path, processes: Processes
+) -> tuple[Trainer, Tensor]:
+    """The trainer and the images that choose between its checkpoints."""
+    if config.data.maps:
+        maps = dust_maps(config, data)
+        shifted = ShiftedMaps(maps.finest, config.data.halved)
+        return Trainer(config, shifted, processes, DustObjective(config, maps)), maps.selection
+    roles = split(data, config.data.folders)
+    trainer = Trainer(config, source(config, roles.train), processes)
+    selection = protocol_images(roles.selection, config.evaluation.side)
+    if config.network.channels == 1:
+        selection = selection.mean(1, keepdim=True)
+    return trainer, selection
 
 
 def source(config: TrainingConfig, files: Sequence[Path]) -> Source:

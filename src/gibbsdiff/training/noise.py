@@ -1,15 +1,17 @@
-"""The noise that a network is trained on: power laws and random smooth spectra, eq. (5)."""
+"""The noise that a network is trained on: power laws, random smooth spectra, the CMB, eq. (5)."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Literal
 
 import torch
 from torch import Tensor
 
 from gibbsdiff.fourier import REFERENCE, Shape, between_references, filtered, half_plane
+from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
 
 
@@ -23,6 +25,9 @@ class NoiseLaw:
     a random walk with steps of `random_step`. A part `wide_part` of the batches has its noise
     cut from a grid twice as large, so that it is not periodic. `spectrum`, the log-power at the
     knots up to a constant, takes the place of all that: one noise alone, to specialise on.
+
+    The family "cmb" has the spectra of the CMB instead, (H0, ω_b) uniform on the emulator's box
+    and σ, rather than the level, from `level` and `tail`.
     """
 
     level: tuple[float, float] = (0.01, 0.6)
@@ -34,6 +39,7 @@ class NoiseLaw:
     random_step: float = 0.45
     wide_part: float = 0.5
     spectrum: tuple[float, ...] = ()
+    family: Literal["power-law", "cmb"] = "power-law"
 
 
 def add_noise(
@@ -47,6 +53,10 @@ def add_noise(
     law = law or NoiseLaw()
     count, channels, height, width = x.shape
     shape = (height, width)
+    if law.family == "cmb":
+        cmb = _draw_cmb(count, shape, rng, law)
+        standard = torch.randn(count, channels, *shape, generator=rng)
+        return x + filtered(standard, cmb.power.sqrt()), cmb
     wide = float(torch.rand((), generator=rng)) < law.wide_part
     grid = (2 * height, 2 * width) if wide else shape
 
@@ -64,6 +74,25 @@ def add_noise(
     power = _on_grid(torch.exp(log_shape + offset[:, None]), shape)
     told = 0.5 * (_at_reference(slope, knots, is_random) + offset[:, None])
     return x + noise[:, :, :height, :width], SpectralCovariance(power, shape, told)
+
+
+def cmb_of(law: NoiseLaw) -> CMBNoise:
+    """The CMB with all σ of a law in its prior."""
+    ends = (*law.level, *law.tail) if law.tail_part else law.level
+    return _cmb(min(ends), max(ends))
+
+
+@lru_cache(maxsize=4)
+def _cmb(low: float, high: float) -> CMBNoise:
+    return CMBNoise(sigma=(low, high))
+
+
+def _draw_cmb(count: int, shape: Shape, rng: torch.Generator, law: NoiseLaw) -> SpectralCovariance:
+    noise = cmb_of(law)
+    sigma = _draw_levels(count, rng, law).double()[:, None]
+    u = torch.rand(count, len(noise.names) - 1, generator=rng, dtype=torch.float64)
+    phi = torch.cat([sigma, noise.low[1:] + u * (noise.high - noise.low)[1:]], 1)
+    return noise.covariance(shape, phi, torch.float32)
 
 
 def _draw_levels(count: int, rng: torch.Generator, law: NoiseLaw) -> Tensor:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, Process, VariancePreserving
+from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.networks.original import OriginalUNet
 from gibbsdiff.networks.resunet import ResUNet
 from gibbsdiff.networks.unet import UNet
@@ -38,9 +39,15 @@ class Objective(ABC, Generic[M]):
 
     parts: tuple[str, ...]
     weights: tuple[float, ...]
+    headline = ("PSNR", "psnr")
+    """What an evaluation is told by: its name and its column."""
 
     def __init__(self, config: TrainingConfig) -> None:
         self.config = config
+
+    def facts(self) -> dict[str, Any]:
+        """What a model's card says beyond its configuration and its training."""
+        return {}
 
     @abstractmethod
     def model(self) -> M:
@@ -83,9 +90,10 @@ class SpectralObjective(Objective[SpectralDenoiser]):
 
     parts = ("relative", "pixel", "spectral")
 
-    def __init__(self, config: TrainingConfig) -> None:
+    def __init__(self, config: TrainingConfig, signal: Signal | None = None) -> None:
         super().__init__(config)
         self.weights = (1.0, config.step.pixel, config.step.spectral)
+        self.signal = signal or config.signal
 
     def model(self) -> SpectralDenoiser:
         """The Wiener filter, nearly."""
@@ -93,7 +101,7 @@ class SpectralObjective(Objective[SpectralDenoiser]):
         network = UNet(
             net.channels, net.widths, net.blocks, embedding=net.embedding, padding=net.padding
         )
-        return SpectralDenoiser(network, self.config.signal)
+        return SpectralDenoiser(network, self.signal)
 
     def noisy(
         self, x: Tensor, rows: Tensor, count: int, rng: torch.Generator

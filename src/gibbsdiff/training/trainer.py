@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from gibbsdiff.checks import InputError
 from gibbsdiff.pretrained import channels_last
 from gibbsdiff.training.config import TrainingConfig
-from gibbsdiff.training.objective import Model, objective_of
+from gibbsdiff.training.objective import Model, Objective, objective_of
 from gibbsdiff.training.optimizer import optimizers
 from gibbsdiff.training.parallel import Processes
 
@@ -46,7 +46,7 @@ class Source(Protocol):
     def batch(
         self, step: int, count: int, side: int, rows: Sequence[int], rng: torch.Generator
     ) -> Tensor:
-        """Some rows of the batch of a step: (rows, 3, side, side), float32 on [0, 1]."""
+        """Some rows of the batch of a step: (rows, C, side, side), float32; pictures on [0, 1]."""
 
     def close(self) -> None:
         """Let go of whatever is open."""
@@ -55,12 +55,18 @@ class Source(Protocol):
 class Trainer:
     """The state of a run: weights, their average, optimizers, random state, step, seconds."""
 
-    def __init__(self, config: TrainingConfig, crops: Source, processes: Processes) -> None:
+    def __init__(
+        self,
+        config: TrainingConfig,
+        crops: Source,
+        processes: Processes,
+        objective: Objective[Any] | None = None,
+    ) -> None:
         torch.manual_seed(config.seed)  # only the first weights come from here
         self.config = config
         self.crops = crops
         self.processes = processes
-        self.objective = objective_of(config)
+        self.objective = objective or objective_of(config)
         self.denoiser: Model = channels_last(self.objective.model()).to(processes.device)
         self.average = copy.deepcopy(self.denoiser).requires_grad_(False)
         self.optimizers = optimizers(self.denoiser.network, config.schedule.lr, config.optimizer)
