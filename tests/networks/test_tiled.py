@@ -76,7 +76,7 @@ def test_pooled_features_of_a_photograph_are_those_of_the_whole_image(natural):
     tiled = Tiled(natural.network, 128).trunk(*seen[0])
     whole = natural.network.trunk(*seen[0])
     assert float((tiled.pooled - whole.pooled).abs().max()) < 1e-5
-    assert max(furthest(tiled, whole)) < 1e-4
+    assert max(furthest(tiled, whole)) < 3e-4
 
 
 @pytest.mark.parametrize("padding", ["zeros", "circular"])
