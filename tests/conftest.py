@@ -1,5 +1,8 @@
 """Shared ground: one thread, and closed-form problems."""
 
+import contextlib
+import os
+import resource
 import sys
 from typing import NamedTuple
 
@@ -47,3 +50,37 @@ def command(monkeypatch, capsys):
         return Result(stop.value.code or 0, *capsys.readouterr())
 
     return run
+
+
+@contextlib.contextmanager
+def _nobody():
+    root = os.geteuid() == 0
+    if root:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        if root:
+            os.seteuid(0)
+
+
+@pytest.fixture
+def nobody():
+    """Root may write everywhere: `with nobody():` is someone else for a while."""
+    return _nobody
+
+
+@contextlib.contextmanager
+def _no_room(size):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
+def no_room():
+    """`with no_room(size):` files may not grow beyond it: the system's own refusal."""
+    return _no_room

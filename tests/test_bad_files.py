@@ -1,9 +1,6 @@
 """`gibbsdiff denoise` on bad input: one clear line, exit code 2, nothing half done."""
 
-import contextlib
-import os
 import pickle
-import resource
 
 import numpy as np
 import pytest
@@ -182,19 +179,8 @@ def test_a_wrong_model_is_one_clear_line(command, tmp_path, make, words):
     assert {p.name for p in tmp_path.iterdir()} == {"a.png", "model.safetensors"}
 
 
-@contextlib.contextmanager
-def no_room(size):
-    """Files may not grow beyond `size` bytes: the system's own refusal, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
 @pytest.mark.parametrize("size", [2000, 30_000, 60_000])  # the picture, its map, the posterior
-def test_a_full_disk_leaves_nothing_behind(command, tmp_path, size):
+def test_a_full_disk_leaves_nothing_behind(no_room, command, tmp_path, size):
     save_png(tmp_path / "a.png")
     (tmp_path / "a.posterior.nc").write_bytes(b"of an earlier run")
     with no_room(size):
@@ -206,20 +192,7 @@ def test_a_full_disk_leaves_nothing_behind(command, tmp_path, size):
     assert (tmp_path / "a.posterior.nc").read_bytes() == b"of an earlier run"
 
 
-@contextlib.contextmanager
-def nobody():
-    """Root may write everywhere: be someone else for a while."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
-
-
-def test_a_folder_that_cannot_be_written(command, tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written(nobody, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_png(tmp_path / "a.png")
     tmp_path.chmod(0o555)

@@ -13,6 +13,7 @@ from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.marginal import Marginal
+from gibbsdiff.marginal.potential import fitted, runs_away
 from gibbsdiff.noise import (
     BandedNoise,
     PowerLawNoise,
@@ -147,6 +148,19 @@ def test_draws_match_the_grid_integral(noise, phi, shape):
         assert abs(z) < 4
         z = (values.std() - float(exact_sd[i])) / float(arviz.mcse(values, method="sd"))
         assert abs(z) < 4
+
+
+def test_a_fit_that_turns_up_is_not_believed():
+    """Scores of -½z² + 0.1 z⁴ rise far out. A skew density does not, nor does one whose mode is
+    held by a wall: what it does outside the box is of no matter.
+    """
+    z = 1.4 * Streams.batch(0, 1).normal(24, 1)[0]
+    middle, wall = torch.tensor([0.5]).double(), torch.tensor([1.0]).double()
+    sd = torch.tensor([[0.05]]).double()
+    assert runs_away(fitted(z, -z + 0.4 * z**3), middle, sd)
+    assert not runs_away(fitted(z, -z + 0.15 * z**2 - 0.02 * z**3), middle, sd)
+    assert not runs_away(fitted(z, 3 - z), wall, sd)
+    assert runs_away(fitted(z, 3 - z), middle, sd)
 
 
 def doubtful(z, covariance):

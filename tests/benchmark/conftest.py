@@ -1,32 +1,8 @@
-"""A folder of small photographs, and the command."""
-
-import sys
-from typing import NamedTuple
+"""A folder of small photographs."""
 
 import pytest
 from PIL import Image
 from skimage import data
-
-from gibbsdiff.cli import main
-
-
-class Result(NamedTuple):
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-@pytest.fixture
-def command(monkeypatch, capsys):
-    """Run `gibbsdiff …` in this process: exit code and what it printed."""
-
-    def run(*arguments):
-        monkeypatch.setattr(sys, "argv", ["gibbsdiff", *map(str, arguments)])
-        with pytest.raises(SystemExit) as stop:
-            main()
-        return Result(stop.value.code or 0, *capsys.readouterr())
-
-    return run
 
 
 @pytest.fixture(scope="session")

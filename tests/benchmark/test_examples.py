@@ -53,7 +53,7 @@ def test_the_command_draws_a_row_for_each_phi(command, photographs, tmp_path):
         "benchmark", "figure", "--data", photographs, "--out", tmp_path, "--phi", "-0.4,0.4",
         "--side", 48, "--chains", 2, "--iterations", 8, "--calls", 6,
     )  # fmt: skip
-    assert result.returncode == 0, result.stderr
+    assert result.code == 0, result.stderr
     assert (tmp_path / "examples.png").read_bytes().startswith(b"\x89PNG")
     rows = json.loads((tmp_path / "examples.json").read_text())
     assert [row["truth"] for row in rows] == [[0.2, -0.4], [0.2, 0.4]]
@@ -71,7 +71,7 @@ def test_bad_input(command, photographs, tmp_path):
         result = command(
             "benchmark", "figure", "--data", photographs, "--out", tmp_path, *arguments
         )
-        assert result.returncode == 2
+        assert result.code == 2
         assert words in result.stderr
     with pytest.raises(InputError, match="examples need images"):
         examples([], Options())

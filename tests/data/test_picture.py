@@ -1,9 +1,5 @@
 """Scales and units, missing pixels, what a pattern names, and writing without half a file."""
 
-import contextlib
-import os
-import resource
-
 import numpy as np
 import pytest
 from astropy.io import fits
@@ -202,31 +198,7 @@ def test_pictures_of_a_file_a_folder_and_a_glob(tmp_path):
             find_pictures(tmp_path / nothing)
 
 
-@contextlib.contextmanager
-def no_room(size):
-    """Files may not grow beyond `size` bytes: the system's own refusal, as on a full disk."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-
-
-@contextlib.contextmanager
-def nobody():
-    """Root may write everywhere: be someone else for a while."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
-    try:
-        yield
-    finally:
-        if root:
-            os.seteuid(0)
-
-
-def test_no_half_file_on_a_full_disk(tmp_path):
+def test_no_half_file_on_a_full_disk(no_room, tmp_path):
     Image.fromarray(GREY).save(tmp_path / "a.png")
     picture = read_picture(tmp_path / "a.png")
     target = tmp_path / "out" / "a.png"
@@ -238,7 +210,7 @@ def test_no_half_file_on_a_full_disk(tmp_path):
     assert target.read_bytes() == b"what was there"
 
 
-def test_no_half_file_in_a_folder_that_cannot_be_written(tmp_path):
+def test_no_half_file_in_a_folder_that_cannot_be_written(nobody, tmp_path):
     Image.fromarray(GREY).save(tmp_path / "a.png")
     picture = read_picture(tmp_path / "a.png")
     folder = tmp_path / "locked"
@@ -252,7 +224,7 @@ def test_no_half_file_in_a_folder_that_cannot_be_written(tmp_path):
             check_output(picture, tmp_path / name)
 
 
-def test_files_that_may_not_be_read(tmp_path):
+def test_files_that_may_not_be_read(nobody, tmp_path):
     path = tmp_path / "a.fits"
     fits.PrimaryHDU(GREY).writeto(path)
     path.chmod(0)

@@ -18,7 +18,7 @@ from gibbsdiff.diffusion.denoiser import Denoiser, NetworkError
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors
-from gibbsdiff.marginal.potential import fitted, gaussian, resampled
+from gibbsdiff.marginal.potential import fitted, gaussian, resampled, runs_away
 from gibbsdiff.marginal.search import Seen, firm, next_step
 from gibbsdiff.noise.base import LogDensity, StationaryNoise, Statistic
 from gibbsdiff.noise.covariance import Covariance, NoiseCovariance, SpectralCovariance
@@ -241,7 +241,8 @@ class Marginal:
                 z = torch.linalg.solve_triangular(factor[b], (at - u[b]).T, upper=False).T
                 g = self.score(at, torch.full((points,), b)).gradient @ factor[b]
                 self.calls += 0 if self.shared else points - 1  # a call for each row
-                log_density = fitted(z, g)
+                fit = fitted(z, g)
+                log_density = gaussian if runs_away(fit, u[b], factor[b]) else fit
             drawn = resampled(log_density, u[b], factor[b], count * chains, rng)
             out.append(self.phi(drawn).reshape(chains, count, -1))
         return torch.stack(out)

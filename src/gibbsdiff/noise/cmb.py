@@ -14,7 +14,7 @@ from gibbsdiff.checks import InputError
 from gibbsdiff.fourier import Shape, Wavevectors, half_plane
 from gibbsdiff.noise.base import LogDensity, Parameter, Range, StationaryNoise, Statistic
 from gibbsdiff.noise.emulator import COSMOLOGY, combined, load_emulator
-from gibbsdiff.noise.families import _positive, _redraw_sigma
+from gibbsdiff.noise.families import positive, redraw_sigma
 from gibbsdiff.streams import Streams
 
 ARCMIN = math.pi / (180 * 60)
@@ -46,7 +46,7 @@ class CMBNoise(StationaryNoise):
         emulator: str | Path | None = None,
         prior: LogDensity | None = None,
     ) -> None:
-        _positive("sigma", sigma)
+        positive("sigma", sigma)
         for name, value in {"pixel": pixel, "beam": beam, "white": white}.items():
             if not (math.isfinite(value) and value >= 0 and (value > 0 or name != "pixel")):
                 raise InputError(f"CMBNoise: {name} = {value:g} is not a size")
@@ -101,7 +101,7 @@ class CMBNoise(StationaryNoise):
         """σ from p(σ | H0, ω_b, ε), exactly; with white noise there is no closed form."""
         if self.white:
             return super().redraw_amplitude(phi, statistic, rng)
-        return _redraw_sigma(self, phi, statistic, rng)
+        return redraw_sigma(self, phi, statistic, rng)
 
     def _at(self, k: Wavevectors) -> tuple[Tensor, Tensor]:
         """What does not depend on φ, once per set of modes: W(ℓ) and log[b_ℓ²/(Δ² V_fid)]."""

@@ -20,7 +20,7 @@ class PowerLawNoise(StationaryNoise):
     def __init__(
         self, sigma: Range = (0.01, 1.0), phi: Range = (-1.0, 1.0), prior: LogDensity | None = None
     ) -> None:
-        _positive("sigma", sigma)
+        positive("sigma", sigma)
         parameters = (Parameter("sigma", *sigma, r"\sigma"), Parameter("phi", *phi, r"\varphi"))
         super().__init__(parameters, prior)
 
@@ -32,14 +32,14 @@ class PowerLawNoise(StationaryNoise):
 
     def redraw_amplitude(self, phi: Tensor, statistic: Statistic, rng: Streams) -> Tensor:
         """σ from p(σ | φ, ε), exactly."""
-        return _redraw_sigma(self, phi, statistic, rng)
+        return redraw_sigma(self, phi, statistic, rng)
 
 
 class WhiteNoise(StationaryNoise):
     """N = σ² in every mode."""
 
     def __init__(self, sigma: Range = (0.01, 1.0), prior: LogDensity | None = None) -> None:
-        _positive("sigma", sigma)
+        positive("sigma", sigma)
         super().__init__((Parameter("sigma", *sigma, r"\sigma"),), prior)
 
     def log_power(self, k: Wavevectors, phi: Tensor) -> Tensor:
@@ -48,7 +48,7 @@ class WhiteNoise(StationaryNoise):
 
     def redraw_amplitude(self, phi: Tensor, statistic: Statistic, rng: Streams) -> Tensor:
         """σ from p(σ | ε), exactly."""
-        return _redraw_sigma(self, phi, statistic, rng)
+        return redraw_sigma(self, phi, statistic, rng)
 
 
 class BandedNoise(StationaryNoise):
@@ -130,9 +130,7 @@ class SpectralNoise(StationaryNoise):
         return out.expand(*phi.shape[:-1], len(k.weight))
 
 
-def _redraw_sigma(
-    noise: StationaryNoise, phi: Tensor, statistic: Statistic, rng: Streams
-) -> Tensor:
+def redraw_sigma(noise: StationaryNoise, phi: Tensor, statistic: Statistic, rng: Streams) -> Tensor:
     """σ given the shape S = N/σ²: with v = σ² and σ uniform, v ~ InvGamma((C n - 1)/2, Q/2),
     Q = Σ P/S, truncated to the prior range.
     """
@@ -150,6 +148,7 @@ def _uniform_only(noise: StationaryNoise) -> None:
         raise InputError(f"{noise}: exact amplitude draws need the uniform prior")
 
 
-def _positive(name: str, box: Range) -> None:
+def positive(name: str, box: Range) -> None:
+    """Refuse a prior range that reaches zero."""
     if box[0] <= 0:
         raise InputError(f"parameter {name}: the prior range must be positive, not from {box[0]:g}")
