@@ -55,7 +55,9 @@ def images(
     limit: Annotated[int | None, typer.Option(help="Only the first N images.", min=1)] = None,
     methods: Annotated[
         str | None,
-        typer.Option(help="Some of noisy,bm3d,bm3d-used,dncnn,nlm,told,marginal,gibbs."),
+        typer.Option(
+            help="Some of noisy,bm3d,bm3d-used,dncnn,nlm,told,marginal-first,marginal,gibbs."
+        ),
     ] = None,
     dncnn: Annotated[
         Path | None,
