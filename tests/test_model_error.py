@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
+from gibbsdiff.diffusion.calibration import Calibration
 from gibbsdiff.diffusion.denoiser import Estimate
 from gibbsdiff.diffusion.signal import NATURAL
 from gibbsdiff.fourier import between_references
@@ -68,6 +69,20 @@ def test_the_added_covariance_is_that_of_modes_over_random_errors(observation):
             for z in Streams.batch(2, 1).normal(n, 24)[0]
         ]
     )
-    added = with_model_error(marginal, mode, torch.diag(sd**2)).covariance - mode.covariance
+    calibration = Calibration(torch.zeros(3, 8, 10).double(), torch.diag(sd**2))
+    added = with_model_error(marginal, mode, calibration).covariance - mode.covariance
     ratio = scattered.std(0) / added[0].diagonal().sqrt()
     assert torch.allclose(ratio, torch.ones(2).double(), atol=4 / (2 * n) ** 0.5)
+
+
+def test_a_factor_of_all_the_noise_moves_sigma_as_it_must(observation):
+    """N̂ is off by 1 + δ in every mode: log σ² is, too, by δ over the part that y tells."""
+    noise, y = observation
+    marginal, mode = mode_of(noise, y, torch.zeros(3, 8).double())
+    A = response(marginal, mode, of_noise=True)[0].sum(-1)
+    # Where the noise outshines the signal, y tells nearly all that the noise itself would.
+    sigma = float(mode.phi[0, 0])
+    assert float(A[0]) > 0.5 * sigma * 0.99
+    eps = Marginal(y, noise, off_by(torch.full((3, 8), -20.0).double()))
+    known = eps.mode(start=(0.15, -0.3))
+    assert float(response(eps, known, of_noise=True)[0].sum(-1)[0]) > 0

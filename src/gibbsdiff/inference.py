@@ -43,7 +43,7 @@ def by_marginal(marginal: Marginal, mode: Mode, sampler: Sampler, options: Optio
     raw = mode.covariance[0].diagonal().sqrt()
     denoiser = marginal.denoiser
     if isinstance(denoiser, SpectralDenoiser) and denoiser.calibration is not None:
-        mode = with_model_error(marginal, mode, denoiser.calibration.scatter)
+        mode = with_model_error(marginal, mode, denoiser.calibration)
     phi = marginal.draws(mode, options.draws, options.seed, points=0, chains=options.chains)[0]
     view, y, noise = marginal.view, marginal.y, marginal.noise
     samples, calls = _samples(y, phi, view, denoiser, sampler, options)
@@ -107,11 +107,18 @@ def _samples(
 
 
 def by_gibbs(
-    marginal: Marginal, mode: Mode, options: Options, sampler: Sampler | None = None
+    marginal: Marginal,
+    mode: Mode,
+    options: Options,
+    sampler: Sampler | None = None,
+    around: tuple[Tensor, Tensor] | None = None,
 ) -> Posterior:
-    """Gibbs from over-dispersed starts around the mode."""
+    """Gibbs from over-dispersed starts around the mode, or around another mean (1, d) and
+    covariance (1, d, d).
+    """
     rng = Streams(options.seed, [(0, 3, c) for c in range(options.chains)])
-    start = spread(mode.phi[0], mode.covariance[0], marginal.noise, rng)
+    mean, covariance = around or (mode.phi, mode.covariance)
+    start = spread(mean[0], covariance[0], marginal.noise, rng)
     burn_in = max(2, options.draws // 5)
     settings = Settings(
         chains=options.chains,
@@ -133,7 +140,7 @@ def by_gibbs(
     notes = result.notes
     denoiser = marginal.denoiser
     if isinstance(denoiser, SpectralDenoiser) and denoiser.calibration is not None:
-        wide = with_model_error(marginal, mode, denoiser.calibration.scatter).covariance
+        wide = with_model_error(marginal, mode, denoiser.calibration).covariance
         added = (wide - mode.covariance)[0].diagonal().clamp(min=0)
         drawn = result.phi.flatten(0, 1).var(0)
         told = ", ".join(

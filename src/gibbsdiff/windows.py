@@ -56,7 +56,7 @@ def from_windows(
     mode = marginal.mode(start)
     raw = mode.covariance[0].diagonal().sqrt()
     if isinstance(denoiser, SpectralDenoiser) and denoiser.calibration is not None:
-        mode = with_model_error(marginal, mode, denoiser.calibration.scatter)
+        mode = with_model_error(marginal, mode, denoiser.calibration)
     phi = marginal.draws(mode, options.draws, options.seed, points=0, chains=options.chains)[0]
 
     covariance = on_grid(noise, shape, mode.phi, small, y.dtype)

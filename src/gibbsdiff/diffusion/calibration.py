@@ -1,4 +1,4 @@
-"""What is left of the network's error power once its heads have spoken: c of eq. (7)."""
+"""What held-out images say of a network once it has spoken: c of eq. (7), and a gain."""
 
 from __future__ import annotations
 
@@ -15,25 +15,36 @@ LOG_RATIO = torch.linspace(-9.0, 9.0, 10, dtype=torch.float64)
 
 @dataclass(frozen=True)
 class Calibration:
-    """log c(|k|, N/S_x) per opponent channel, (C, 8, 10), bilinear in log|k| and log(N/S_x);
-    `scatter` (8 C, 8 C) is Cov(log c) from image to image, eq. (12), channels outermost.
+    """log c(|k|, N/S_x) per opponent channel, (C, 8, 10), bilinear in log|k| and log(N/S_x).
+
+    `scatter` (8 C, 8 C), channels outermost, is what changes from image to image, eq. (12):
+    Cov(log c), or with `of_noise` the second moment of N̂/N - 1, with N̂ = |y-D|² + Ê.
+    `gain`, a table like log c, corrects the mean to D + gain ∗ (y-D): an error x-D that goes
+    with y-D could have been removed, and would count twice in N̂.
     """
 
     log_c: Tensor
     scatter: Tensor
+    gain: Tensor | None = None
+    of_noise: bool = False
 
     def factor(self, N: Tensor, S_x: Tensor, shape: Shape) -> Tensor:
         """c in every mode: N (B, 1, H, W//2+1), S_x (1, C, H, W//2+1) -> (B, C, H, W//2+1)."""
-        along_k = between_references(shape).to(N)
-        ratio = torch.log(N / S_x).flatten(2).clamp(float(LOG_RATIO[0]), float(LOG_RATIO[-1]))
-        place = (ratio - LOG_RATIO[0].to(N)) / (LOG_RATIO[1] - LOG_RATIO[0]).to(N)
-        places = place.expand(-1, len(self.log_c), -1).unbind(1)
-        channels = []
-        # One channel at a time: the ten rows of its table in every mode are large enough.
-        for table, at in zip(self.log_c.to(N), places, strict=True):
-            rows = table.T @ along_k
-            lower = at.floor().clamp(0, len(LOG_RATIO) - 2)
-            # For every image the two rows of the table that enclose its ratio.
-            below, above = (rows.gather(0, (lower + step).long()) for step in (0, 1))
-            channels.append(below + (at - lower) * (above - below))
-        return torch.exp(torch.stack(channels, 1)).unflatten(-1, (shape[0], -1))
+        return torch.exp(between(self.log_c, N, S_x, shape))
+
+
+def between(table: Tensor, N: Tensor, S_x: Tensor, shape: Shape) -> Tensor:
+    """A table (C, 8, 10) of (|k|, N/S_x) in every mode: (B, C, H, W//2+1)."""
+    along_k = between_references(shape).to(N)
+    ratio = torch.log(N / S_x).flatten(2).clamp(float(LOG_RATIO[0]), float(LOG_RATIO[-1]))
+    place = (ratio - LOG_RATIO[0].to(N)) / (LOG_RATIO[1] - LOG_RATIO[0]).to(N)
+    places = place.expand(-1, len(table), -1).unbind(1)
+    channels = []
+    # One channel at a time: the ten rows of its table in every mode are large enough.
+    for own, at in zip(table.to(N), places, strict=True):
+        rows = own.T @ along_k
+        lower = at.floor().clamp(0, len(LOG_RATIO) - 2)
+        # For every image the two rows of the table that enclose its ratio.
+        below, above = (rows.gather(0, (lower + step).long()) for step in (0, 1))
+        channels.append(below + (at - lower) * (above - below))
+    return torch.stack(channels, 1).unflatten(-1, (shape[0], -1))

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from gibbsdiff.diffusion.calibration import Calibration
+from gibbsdiff.diffusion.calibration import Calibration, between
 from gibbsdiff.diffusion.signal import Signal, Wiener, wiener
 from gibbsdiff.fourier import (
     Shape,
@@ -106,7 +106,11 @@ class SpectralDenoiser(nn.Module):
         mean, heads, w = self._evaluate(z, noise)
         G2 = w.V * torch.exp(self.log_bands(heads, noise.shape))
         if self.calibration is not None:
-            G2 = G2 * self.calibration.factor(noise.power, self._signal(z), noise.shape)
+            known = (noise.power, self._signal(z), noise.shape)
+            G2 = G2 * self.calibration.factor(*known)
+            if self.calibration.gain is not None:
+                gain = between(self.calibration.gain, *known)
+                mean = mean + from_opponent(filtered(to_opponent(z - mean), gain))
         return Estimate(mean, NetworkError(G2.sqrt(), heads.log_variance))
 
     def losses(self, x: Tensor, z: Tensor, noise: SpectralCovariance) -> Losses:

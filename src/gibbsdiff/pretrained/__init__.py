@@ -60,9 +60,7 @@ def save_model(
         f"network.{key}": value.detach().to(dtype).contiguous()
         for key, value in denoiser.network.state_dict().items()
     }
-    if denoiser.calibration is not None:
-        tensors["calibration.log_c"] = denoiser.calibration.log_c.float().contiguous()
-        tensors["calibration.scatter"] = denoiser.calibration.scatter.float().contiguous()
+    tensors |= _tables(denoiser.calibration)
     metadata = {
         "format": FORMAT,
         "architecture": json.dumps(architecture(denoiser.network)),
@@ -114,12 +112,31 @@ def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
     except (KeyError, TypeError, ValueError) as trouble:
         raise InputError(f"{path}: its description is damaged ({trouble})") from None
     fill(network, tensors, path)
-    calibration = None
-    if "calibration.log_c" in tensors and "calibration.scatter" in tensors:
-        log_c, scatter = tensors["calibration.log_c"], tensors["calibration.scatter"]
-        calibration = Calibration(log_c.double(), scatter.double())
-    denoiser = SpectralDenoiser(network, spectrum, calibration)
+    denoiser = SpectralDenoiser(network, spectrum, _calibration(tensors))
     return channels_last(denoiser).eval().requires_grad_(False), card
+
+
+def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
+    if calibration is None:
+        return {}
+    scatter = "noise_scatter" if calibration.of_noise else "scatter"
+    found = {"log_c": calibration.log_c, scatter: calibration.scatter, "gain": calibration.gain}
+    return {
+        f"calibration.{name}": table.float().contiguous()
+        for name, table in found.items()
+        if table is not None
+    }
+
+
+def _calibration(tensors: Mapping[str, Tensor]) -> Calibration | None:
+    log_c, gain, of_log_c, of_noise = (
+        tensors[key].double() if (key := f"calibration.{name}") in tensors else None
+        for name in ("log_c", "gain", "scatter", "noise_scatter")
+    )
+    scatter = of_log_c if of_noise is None else of_noise
+    if log_c is None or scatter is None:
+        return None
+    return Calibration(log_c, scatter, gain, of_noise is not None)
 
 
 def _signal(told: dict[str, Any]) -> PowerLawSignal | TabulatedSignal:

@@ -13,7 +13,7 @@ from torch import Tensor
 from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration
 from gibbsdiff.diffusion.denoiser import NetworkError, SpectralDenoiser
-from gibbsdiff.fourier import REFERENCE, between_references, half_plane, power, to_opponent
+from gibbsdiff.fourier import REFERENCE, between_references, fft, half_plane, to_opponent
 from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.training.evaluation import PHI, SIGMA, observed
 
@@ -33,6 +33,10 @@ class Errors(NamedTuple):
     predicted: Tensor
     noise: Tensor
     """N(k), (B, 1, H, W//2+1)."""
+    residual: Tensor
+    """|y-D|²."""
+    shared: Tensor
+    """Re (x-D)* (y-D)."""
 
 
 class ErrorCheck(NamedTuple):
@@ -72,7 +76,9 @@ def errors(
         y, noise = observed(x, sigma, phi, seed, first, family)
         mean, error = denoiser(y, noise)
         assert isinstance(error, NetworkError)
-        yield Errors(power(to_opponent(x - mean)).double(), error.power.double(), noise.power)
+        e, r = (fft(to_opponent(part - mean)).to(torch.complex128) for part in (x, y))
+        known = (error.power.double(), noise.power, r.abs().square(), (e.conj() * r).real)
+        yield Errors(e.abs().square(), *known)
 
 
 def calibrate(
@@ -82,8 +88,9 @@ def calibrate(
     phi: Sequence[float | tuple[float, ...]] = SLOPES,
     seed: int = 2,
     family: StationaryNoise | None = None,
+    gain: Tensor | None = None,
 ) -> Calibration:
-    """c and Cov(log c) of the denoiser's heads, whatever table it has now.
+    """c and Cov(log c) of the denoiser's heads, whatever table it has now; with this `gain`.
 
     With |x̂ - D̂|² ~ c Ê χ²/n in every mode, log c = Σ h_j(log|k|) h_r(log N/S_x) log c_jr is
     a gamma regression: the table minimises ½ Σ n [log c + |x̂ - D̂|²/(c Ê)] plus a penalty on
@@ -92,25 +99,34 @@ def calibrate(
     """
     if len(images) < 2:
         raise InputError("calibration compares images: it needs two or more")
-    bare = SpectralDenoiser(denoiser.network, denoiser.signal)
+    bare = bare_with(denoiser, gain)
     shape = (images.shape[-2], images.shape[-1])
     S_x = denoiser.signal.power(shape)
     channels = images.shape[1]
     weight = half_plane(shape).weight
-    u = _place_in_k(shape)
+    u = place_in_k(shape)
     bins = _Bins(channels)
     knots: list[list[Tensor]] = []
     for i, (s, p) in enumerate(product(sigma, phi)):
         cell = []
         for e in errors(bare, images, s, p, seed + i, family=family):
             ratio = (e.true / e.predicted).flatten(2)
-            v = _place_in_ratio(e.noise.double(), S_x).flatten(2).expand_as(ratio)
+            v = place_in_ratio(e.noise.double(), S_x).flatten(2).expand_as(ratio)
             bins.add(u.expand_as(ratio), v, weight.expand_as(ratio), ratio)
             cell.append(_by_knots(v, ratio * weight, shape))
         knots.append(cell)
     log_c = bins.fit(len(images))
     scatter = torch.stack([_scatter(torch.cat(cell, 1), log_c, shape) for cell in knots])
-    return Calibration(log_c, _positive(scatter.mean(0)))
+    return Calibration(log_c, positive(scatter.mean(0)), gain)
+
+
+def bare_with(denoiser: SpectralDenoiser, gain: Tensor | None) -> SpectralDenoiser:
+    """The denoiser with c = 1 and this gain."""
+    if gain is None:
+        return SpectralDenoiser(denoiser.network, denoiser.signal)
+    knots = gain.shape[0] * gain.shape[1]
+    plain = Calibration(torch.zeros_like(gain), torch.zeros(knots, knots).double(), gain)
+    return SpectralDenoiser(denoiser.network, denoiser.signal, plain)
 
 
 def check(
@@ -181,10 +197,10 @@ class _Bins:
         seen = w > 0
         n = (w * (images / in_row.clamp(min=images)))[seen]
         ratio = (total / w)[seen].clamp(min=1e-12)
-        along_k = _hats((u / w)[seen], len(REFERENCE))
-        along_ratio = _hats((v / w)[seen], len(LOG_RATIO))
+        along_k = hats_of((u / w)[seen], len(REFERENCE))
+        along_ratio = hats_of((v / w)[seen], len(LOG_RATIO))
         X = (along_k[:, :, None] * along_ratio[:, None, :]).flatten(1)
-        belief = _penalty()
+        belief = penalty()
         information = 0.5 * X.T @ (n[:, None] * X) + belief
         theta = torch.linalg.solve(information, 0.5 * X.T @ (n * ratio.log()))
         for _ in range(50):
@@ -193,7 +209,7 @@ class _Bins:
         return theta.reshape(len(REFERENCE), len(LOG_RATIO))
 
 
-def _penalty() -> Tensor:
+def penalty() -> Tensor:
     """RIDGE + SMOOTH times squared differences along both axes of the table, (80, 80)."""
     in_k, in_ratio = (torch.eye(n, dtype=torch.float64) for n in (len(REFERENCE), len(LOG_RATIO)))
     step_k, step_ratio = in_k.diff(dim=0), in_ratio.diff(dim=0)
@@ -223,7 +239,7 @@ def _scatter(sums: Tensor, log_c: Tensor, shape: tuple[int, int]) -> Tensor:
     return spread - torch.kron(torch.eye(log_c.shape[0]).double(), sampling)
 
 
-def _positive(matrix: Tensor) -> Tensor:
+def positive(matrix: Tensor) -> Tensor:
     """The nearest covariance: negative eigenvalues set to zero."""
     values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)
     return (vectors * values.clamp(min=0)) @ vectors.T
@@ -231,7 +247,7 @@ def _positive(matrix: Tensor) -> Tensor:
 
 def _by_knots(v: Tensor, weighted: Tensor, shape: tuple[int, int]) -> Tensor:
     """Σ h_j h_r w ratio and Σ h_j h_r w per image: (2, B, C, 8, 10)."""
-    along_ratio = _hats(v, len(LOG_RATIO))
+    along_ratio = hats_of(v, len(LOG_RATIO))
     along_k = between_references(shape)
     weight = half_plane(shape).weight.expand_as(weighted)
     return torch.stack(
@@ -242,17 +258,17 @@ def _by_knots(v: Tensor, weighted: Tensor, shape: tuple[int, int]) -> Tensor:
     )
 
 
-def _hats(place: Tensor, knots: int) -> Tensor:
+def hats_of(place: Tensor, knots: int) -> Tensor:
     """Weights of linear interpolation between the knots 0, 1, ...: (...) -> (..., knots)."""
     return (1 - (place[..., None] - torch.arange(knots)).abs()).clamp(min=0)
 
 
-def _place_in_k(shape: tuple[int, int]) -> Tensor:
+def place_in_k(shape: tuple[int, int]) -> Tensor:
     """log|k| in units of the reference frequencies' index, (M,)."""
     return torch.arange(len(REFERENCE)).double() @ between_references(shape)
 
 
-def _place_in_ratio(N: Tensor, S_x: Tensor) -> Tensor:
+def place_in_ratio(N: Tensor, S_x: Tensor) -> Tensor:
     """log N/S_x in units of the table's knots."""
     step = LOG_RATIO[1] - LOG_RATIO[0]
     return ((torch.log(N / S_x) - LOG_RATIO[0]) / step).clamp(0, len(LOG_RATIO) - 1)

@@ -1,0 +1,97 @@
+r"""How wrong the noise is that a denoiser leaves: N̂ = |y-D|² + Ê against |y-x|².
+
+With e = x-D and r = y-D, |y-x|² = |r|² + |e|² - 2 Re e*r. The last term is 0 on average if D is the
+posterior mean. A network that has not learnt enough leaves some of it, and N̂ is too large or too
+small by it, in the same way on all images: a gain removes it. What is left scatters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.diffusion.calibration import LOG_RATIO
+from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.fourier import REFERENCE, between_references, half_plane
+from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.training.calibrate import (
+    bare_with,
+    errors,
+    hats_of,
+    penalty,
+    place_in_ratio,
+    positive,
+)
+
+TOGETHER = 16.0  # neighbouring modes of an image are wrong together: they count as one
+BELIEF = 0.05  # sd of a gain, before it is measured
+
+
+def fit_gain(
+    denoiser: SpectralDenoiser,
+    images: Tensor,
+    sigma: Sequence[float],
+    phi: Sequence[float | tuple[float, ...]],
+    seed: int = 2,
+    family: StationaryNoise | None = None,
+) -> Tensor:
+    """The table b(|k|, N/S_x) that minimises Σ w |e - b r|²/Ê and a penalty, (C, 8, 10)."""
+    bare = bare_with(denoiser, None)
+    shape, channels = (images.shape[-2], images.shape[-1]), images.shape[1]
+    S_x = denoiser.signal.power(shape)
+    weight = half_plane(shape).weight / TOGETHER
+    along_k = between_references(shape)
+    size = len(REFERENCE) * len(LOG_RATIO)
+    A = torch.zeros(channels, size, size, dtype=torch.float64)
+    B = torch.zeros(channels, size, dtype=torch.float64)
+    for i, (s, p) in enumerate(product(sigma, phi)):
+        for e in errors(bare, images, s, p, seed + i, family=family):
+            # All images of a cell have the same N, so that their modes meet the same knots.
+            v = place_in_ratio(e.noise[:1].double(), S_x).flatten(2)[0]
+            of_r, of_er = (
+                ((part / e.predicted).flatten(2).sum(0) * weight) for part in (e.residual, e.shared)
+            )
+            for c in range(channels):
+                knots = along_k.T[:, :, None] * hats_of(v[c], len(LOG_RATIO))[:, None, :]
+                X = knots.flatten(1)
+                A[c] += X.T @ (of_r[c, :, None] * X)
+                B[c] += X.T @ of_er[c]
+    belief = penalty() / BELIEF**2
+    return torch.linalg.solve(A + belief, B[..., None])[..., 0].reshape(
+        channels, len(REFERENCE), len(LOG_RATIO)
+    )
+
+
+def noise_scatter(
+    denoiser: SpectralDenoiser,
+    images: Tensor,
+    sigma: Sequence[float],
+    phi: Sequence[float | tuple[float, ...]],
+    seed: int = 200,
+    family: StationaryNoise | None = None,
+) -> Tensor:
+    """E[δ δᵀ], δ = Σ w h_j (N̂ - |y-x|²)/N / Σ w h_j, over images and cells: (8 C, 8 C).
+
+    Subtracted is what a finite number of modes makes of a D and Ê that are right: with
+    independent e ~ N(0, Ê) a mode of weight w has the variance (2 Ê² + 4 |r|² Ê)/(w N²).
+    """
+    shape = (images.shape[-2], images.shape[-1])
+    weight = half_plane(shape).weight
+    hats = between_references(shape)
+    hats = hats / (hats * weight).sum(1, keepdim=True).clamp(min=1e-12)
+    moments = []
+    for i, (s, p) in enumerate(product(sigma, phi)):
+        rows = []
+        for e in errors(denoiser, images, s, p, seed + i, family=family):
+            N = e.noise.double()
+            off = ((e.predicted - e.true + 2 * e.shared) / N).flatten(2) * weight
+            delta = torch.einsum("bcm,jm->bcj", off, hats).flatten(1)
+            v = ((2 * e.predicted**2 + 4 * e.residual * e.predicted) / N**2).flatten(2) * weight
+            sampling = torch.einsum("bcm,im,jm->bcij", v, hats, hats)
+            own = torch.stack([torch.block_diag(*channel) for channel in sampling])
+            rows.append(delta[:, :, None] * delta[:, None, :] - own)
+        moments.append(torch.cat(rows).mean(0))
+    return positive(torch.stack(moments).mean(0))

@@ -1,0 +1,89 @@
+"""What a denoiser leaves of the noise: the gain and the scatter have closed forms."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from gibbsdiff.diffusion.calibration import Calibration, between
+from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.diffusion.signal import NATURAL
+from gibbsdiff.fourier import between_references, half_plane
+from gibbsdiff.noise import PowerLawNoise
+from gibbsdiff.training.evaluation import observed
+from gibbsdiff.training.noise_error import fit_gain, noise_scatter
+
+SHAPE = (48, 48)
+CELLS = ((0.05, 0.2), (-1.0, 0.0, 1.0))
+
+
+def spectra(sigma, phi):
+    N = PowerLawNoise().covariance(SHAPE, torch.tensor([[sigma, phi]]).double()).power
+    return NATURAL.power(SHAPE), N
+
+
+@pytest.fixture(scope="module")
+def shy(silent):
+    """The Wiener filter of a signal that is believed to have 0.8 of its power."""
+    weak = tuple(0.8 * a for a in NATURAL.amplitude)
+    return silent(dataclasses.replace(NATURAL, amplitude=weak))
+
+
+@pytest.fixture(scope="module")
+def gain(shy, gaussian_images):
+    return fit_gain(shy, gaussian_images, *CELLS)
+
+
+def test_the_gain_makes_a_wrong_filter_the_right_one(shy, gain):
+    """D = s' y with s' too small: b = (s - s')/(1 - s')."""
+    weight = half_plane(SHAPE).weight.reshape(SHAPE[0], -1)
+    for phi in (-0.5, 0.5):
+        S, N = spectra(0.1, phi)
+        s, believed = S / (S + N), 0.8 * S / (0.8 * S + N)
+        exact = (s - believed) / (1 - believed)
+        found = between(gain, N, 0.8 * S, SHAPE)
+        # Where noise and signal compete; far below the noise both s are 0, and r is all of y.
+        compete = weight * ((s > 0.1) & (s < 0.9))
+        off = ((found - exact).abs() * compete).sum() / compete.sum()
+        size = (exact * compete).sum() / compete.sum()
+        assert 0.05 < float(size) < 0.2
+        # A gain is believed to be small until it is measured, and stays smaller than it is.
+        assert float(off) < 0.4 * float(size)
+
+
+def test_the_gain_lowers_the_error_and_mends_the_noise(shy, gain, gaussian_images):
+    blank = Calibration(torch.zeros(3, 8, 10).double(), torch.zeros(24, 24).double(), gain)
+    mended = SpectralDenoiser(shy.network, shy.signal, blank)
+    y, noise = observed(gaussian_images, 0.1, 0.0, 7, 0)
+    before, after = (d(y, noise).mean for d in (shy, mended))
+    eps = (y - gaussian_images).flatten(1)
+    shared = [
+        float(((gaussian_images - D).flatten(1) * (y - D).flatten(1)).sum() / eps.square().sum())
+        for D in (before, after)
+    ]
+    assert shared[0] > 0.01
+    assert abs(shared[1]) < 0.2 * shared[0]
+    errors = [float((D - gaussian_images).square().mean()) for D in (before, after)]
+    assert errors[1] < errors[0]
+
+
+def test_a_denoiser_that_is_right_has_no_scatter(silent, gaussian_images):
+    found = noise_scatter(silent(), gaussian_images, *CELLS)
+    assert torch.linalg.eigvalsh(found).min() > -1e-10
+    # Around 1/12 a mode of 0.03 sampling variance, over 60 images and 6 cells: 0.002.
+    assert found.diagonal().reshape(3, 8)[:, 4].max() < 5e-3
+    assert found.diagonal().reshape(3, 8)[:, 5:].max() < 1e-3
+
+
+def test_scatter_is_what_images_of_other_strength_leave(silent, gaussian_images):
+    """x with a times the power: E[N̂] - N = (1-s)² (a-1) S; 60 images tell its square to 15 %."""
+    a = torch.exp(0.5 * torch.randn(60, 1, 1, 1, generator=torch.Generator().manual_seed(1)))
+    varied = NATURAL.mean + (gaussian_images - NATURAL.mean) * a.sqrt()
+    found = noise_scatter(silent(), varied, (0.05,), (0.0,))
+    S, N = spectra(0.05, 0.0)
+    hats = between_references(SHAPE) * half_plane(SHAPE).weight
+    left = ((N / (S + N)) ** 2 * S / N).flatten(2)[0] @ hats.T / hats.sum(1).clamp(min=1e-12)
+    exact = float((a - 1).square().mean()) * left[0, 6] ** 2
+    assert float(found[6, 6]) == pytest.approx(float(exact), rel=0.4)
+    # Bands of one image are wrong together.
+    assert float(found[6, 7]) > 0.9 * float(found[6, 6] * found[7, 7]) ** 0.5
