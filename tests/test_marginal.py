@@ -13,7 +13,8 @@ from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.marginal import Marginal
-from gibbsdiff.marginal.potential import fitted, runs_away
+from gibbsdiff.marginal.potential import fitted, gaussian, resampled, runs_away
+from gibbsdiff.marginal.search import at_least
 from gibbsdiff.noise import (
     BandedNoise,
     PowerLawNoise,
@@ -222,3 +223,23 @@ def test_anisotropic_noise():
     mode = Marginal(y, noise, DENOISER).mode()
     best, _ = climbed(noise, y, torch.tensor([0.4, 6.0]).double())
     assert float(((mode.phi[0] - best) / (noise.high - noise.low)).abs().max()) < 1e-3
+
+
+def test_a_density_wider_than_the_box_is_drawn_all_over_the_box():
+    """In a corner, ten times as wide as the box and thin: few proposals of its own are inside."""
+    angle = torch.tensor([[1.0, 0.0, 0.0], [0.9, 0.4, 0.0], [-0.9, 0.4, 0.2]]).double()
+    centre = torch.tensor([0.0, 1.0, 0.0]).double()
+    u = resampled(gaussian, centre, 10 * angle, 400, Streams.batch(0, 1))
+    assert ((u >= 0) & (u <= 1)).all()
+    # Nearly uniform: sd √(1/12), and its standard error for 400 draws is 1.5 %.
+    assert torch.allclose(u.std(0), torch.full((3,), 12**-0.5).double(), rtol=0.15)
+
+
+def test_information_is_raised_to_a_floor_and_not_otherwise():
+    floor = torch.tensor([[[4.0, 1.0], [1.0, 3.0]]]).double()
+    H = torch.tensor([[[9.0, 0.0], [0.0, 0.1]]]).double()
+    raised = at_least(H, floor)
+    assert torch.linalg.eigvalsh(raised - floor).min() > -1e-9
+    assert torch.linalg.eigvalsh(raised - H).min() > -1e-9
+    assert torch.allclose(at_least(5 * floor, floor), 5 * floor)
+    assert torch.allclose(at_least(0.1 * floor, floor), floor)

@@ -49,14 +49,23 @@ def resampled(
     d, many, nu = len(centre), max(40 * count, 20000), 5
     spread = rng.normal(many, nu)[0].square().mean(-1).sqrt()
     z = rng.normal(many, d)[0] / spread[:, None]
-    u = centre + z @ factor.T
-    radius2 = z.square().sum(-1)
-    log_q = -0.5 * (nu + d) * torch.log1p(radius2 / nu)
-    inside = ((u >= 0) & (u <= 1)).all(-1) & (radius2 < 25 * d)
-    log_w = torch.where(inside, log_density(z) - log_q, -torch.inf)
-    total = torch.softmax(log_w, 0).cumsum(0)
+    log_q = -0.5 * (nu + d) * torch.log1p(z.square().sum(-1) / nu)
+    w = _weights(log_density, centre + z @ factor.T, z, log_q)
+    if not float(w.sum() ** 2) > count * float(w.square().sum()):
+        # Hardly any is inside: a density much wider than the box is drawn from the box.
+        u = rng.uniform(many, d)[0]
+        z = torch.linalg.solve_triangular(factor, (u - centre).T, upper=False).T
+        w = _weights(log_density, u, z, torch.zeros(many, dtype=u.dtype))
+    total = (w / w.sum()).cumsum(0)
     picked = torch.searchsorted(total, rng.uniform(count)[0]).clamp(max=many - 1)
-    return u[picked]
+    return centre + z[picked] @ factor.T
+
+
+def _weights(log_density: LogDensity, u: Tensor, z: Tensor, log_q: Tensor) -> Tensor:
+    """p/q, the largest 1, and 0 outside the box or beyond 5 √d standard deviations."""
+    inside = ((u >= 0) & (u <= 1)).all(-1) & (z.square().sum(-1) < 25 * z.shape[-1])
+    log_w = torch.where(inside, log_density(z) - log_q, -torch.inf)
+    return torch.exp(log_w - log_w.max()).nan_to_num(0.0)
 
 
 def _powers(d: int, degree: int) -> list[tuple[int, ...]]:

@@ -52,3 +52,13 @@ def firm(matrix: Tensor, least: Tensor | None = None) -> Tensor:
     if least is not None:
         floor = torch.maximum(floor, torch.linalg.eigvalsh(least).amin(-1, keepdim=True))
     return (vectors * torch.maximum(values, floor).unsqueeze(-2)) @ vectors.mT
+
+
+def at_least(H: Tensor, floor: Tensor) -> Tensor:
+    """The matrix nearest to H (B, d, d), in the metric of `floor`, with H - floor ≥ 0."""
+    L = torch.linalg.cholesky(floor)
+    inner = torch.linalg.solve_triangular(L, H, upper=False)
+    inner = torch.linalg.solve_triangular(L, inner.mT, upper=False)
+    values, vectors = torch.linalg.eigh((inner + inner.mT) / 2)
+    raised = (vectors * values.clamp(min=1)[:, None, :]) @ vectors.mT
+    return L @ raised @ L.mT
