@@ -147,6 +147,25 @@ def test_stationary_mach_number():
     assert 0.2 < maps.std() < 2
 
 
+def test_a_refined_box_is_the_same_gas(tmp_path):
+    box = Turbulence(8, 2.0, seed=3)
+    box.run(0.5)
+    fine = box.refined()
+    # Means over 2×2×2 cells are the old cells; so are those of the maps.
+    means = fine.state.reshape(4, 8, 2, 8, 2, 8, 2).mean((2, 4, 6))
+    assert np.array_equal(means, box.state)
+    halved = fine.column_density().reshape(6, 8, 2, 8, 2).mean((2, 4))
+    assert np.allclose(halved, box.column_density(), rtol=1e-6)
+    # The forcing goes on where it was: the fine field at the old cells' corners is the old one.
+    assert np.allclose(fine.acceleration[:, ::2, ::2, ::2], box.acceleration, rtol=1e-5, atol=1e-4)
+    assert (fine.time, fine.forcing.updates) == (box.time, box.forcing.updates)
+    simulate(tmp_path / "maps.npz", 6, size=16, mach=2.0, seed=3, coarse=2.5)
+    with np.load(tmp_path / "maps.npz") as file:
+        assert file["maps"].shape == (1, 6, 16, 16)
+        assert file["maps"].mean() == pytest.approx(1, abs=0.2)
+        assert file["times"][0] >= 3
+
+
 def test_an_interrupted_simulation_goes_on_bit_by_bit(tmp_path):
     def stop_after_two(n):
         if n == 12:
