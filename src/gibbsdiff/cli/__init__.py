@@ -70,5 +70,16 @@ def _one_line(trouble: Exception) -> str:
 
 
 # Each file adds its commands to `app`.
-for _commands in ("denoise", "cmb", "demo", "sbc", "sbc_images", "benchmark", "training"):
+for _commands in (
+    "denoise",
+    "cmb",
+    "cmb_check",
+    "cmb_moments",
+    "demo",
+    "sbc",
+    "sbc_images",
+    "sbc_cosmo",
+    "benchmark",
+    "training",
+):
     import_module(f"gibbsdiff.cli.{_commands}")
