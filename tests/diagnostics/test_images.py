@@ -14,12 +14,11 @@ from gibbsdiff.diagnostics import Record, calibrate, one
 from gibbsdiff.diagnostics.box import bias_lines, box_figure
 from gibbsdiff.diagnostics.images import (
     PARAMETERS,
-    Twice,
     crops,
-    halves,
     photograph_configuration,
     photographs,
 )
+from gibbsdiff.diagnostics.twice import Twice, halves
 from gibbsdiff.errors import InputError
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.streams import Streams

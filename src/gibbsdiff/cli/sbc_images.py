@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,7 +53,7 @@ def images(
     """
     from gibbsdiff.cluster import mapper
     from gibbsdiff.diagnostics import calibrate
-    from gibbsdiff.diagnostics.images import photograph_configuration
+    from gibbsdiff.diagnostics.images import PARAMETERS, photograph_configuration
 
     arguments: dict[str, Any] = {"size": size, "sigma": sigma_range, "method": method.value}
     arguments |= {"calls": calls, "hold_out_every": hold_out_every, "selection": selection}
@@ -67,30 +68,34 @@ def images(
     name = f"images-{method.value}-{size}"
     with mapper(cluster) as work, bar_for("sbc", runs) as done:
         records = calibrate(configuration, runs, out / f"{name}.jsonl", mapper=work, watch=done)
-    show(records, out, name, f"σ uniform on [{sigma_range[0]:g}, {sigma_range[1]:g}], {size}²")
+    title = f"σ uniform on [{sigma_range[0]:g}, {sigma_range[1]:g}], {size}²"
+    show(records, out, name, title, PARAMETERS)
 
 
-def show(records: Any, out: Path, name: str, title: str) -> None:
-    """Print both reports, raw and with model error; write the tables and three figures."""
+def show(
+    records: Any, out: Path, name: str, title: str, parameters: Sequence[str], both: bool = True
+) -> None:
+    """Print the report, or both of them, raw and with model error; write the tables and figures."""
     from gibbsdiff.benchmark.tables import replace_text
     from gibbsdiff.diagnostics import report
     from gibbsdiff.diagnostics.box import bias_lines, box_figure
     from gibbsdiff.diagnostics.figure import figure
-    from gibbsdiff.diagnostics.images import PARAMETERS, halves
+    from gibbsdiff.diagnostics.twice import halves
     from gibbsdiff.plots import save
 
-    raw, wide = halves(records)
-    parts, files = [title, *bias_lines(raw, PARAMETERS)], []
+    raw, wide = halves(records) if both else (records, [])
+    parts, files = [title, *bias_lines(raw, parameters)], []
     for half, words, ending in (
         (raw, "the posterior as it is", "raw"),
         (wide, "with the network's own error added, eq. (12)", "model-error"),
     ):
-        result = report(half, PARAMETERS)
-        parts += ["", f"{words}:", result.table()]
-        files.append(out / f"{name}-{ending}.png")
-        save(figure(result, f"{name}, {words}"), files[-1])
+        if half:
+            result = report(half, parameters)
+            parts += ["", f"{words}:", result.table()]
+            files.append(out / f"{name}-{ending}.png")
+            save(figure(result, f"{name}, {words}"), files[-1])
     files.append(out / f"{name}-box.png")
-    save(box_figure(raw, PARAMETERS, f"{name}, {title}"), files[-1])
+    save(box_figure(raw, parameters, f"{name}, {title}"), files[-1])
     text = "\n".join(parts)
     replace_text(out / f"{name}.txt", text + "\n")
     print(text)

@@ -15,20 +15,24 @@ RELATIVE = ("sigma",)  # parameters whose error is a fraction of the truth
 
 
 def box_figure(records: Sequence[Record], names: Sequence[str], title: str = "") -> Figure:
-    """For each of the first two parameters: R-hat, effective draws and error at the true (σ, φ)."""
+    """For each parameter: R-hat, effective draws and error, at the truth of the first parameter and
+    of this one; of the second, for the first.
+    """
     page = Figure(figsize=(10.5, 0.6 + 2.9 * len(names)), layout="constrained")
     axes = page.subplots(len(names), 3, squeeze=False)
     truth = np.array([r.truth for r in records])
     for i, name in enumerate(names):
+        other = max(i, 1)
+        plane, shown = truth[:, [0, other]], (names[0], names[other])
         rhat = np.array([r.rhat[i] for r in records])
         ess = np.array([r.ess[i] for r in records])
-        _scatter(axes[i, 0], truth, rhat, names, f"R-hat of {label(name)}", (1.0, 1.2))
-        _scatter(axes[i, 1], truth, ess, names, f"effective draws of {label(name)}", None)
+        _scatter(axes[i, 0], plane, rhat, shown, f"R-hat of {label(name)}", (1.0, 1.2))
+        _scatter(axes[i, 1], plane, ess, shown, f"effective draws of {label(name)}", None)
         error = errors(records, i, name)
         most = float(np.quantile(np.abs(error), 0.95)) or 1.0
         relative = " / truth" if name in RELATIVE else ""
         words = f"(mean - truth){relative}, {label(name)}"
-        _scatter(axes[i, 2], truth, error, names, words, (-most, most), "RdBu_r")
+        _scatter(axes[i, 2], plane, error, shown, words, (-most, most), "RdBu_r")
     if title:
         page.suptitle(title, fontsize=NORMAL)
     return page
