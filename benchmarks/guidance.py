@@ -52,19 +52,19 @@ def problem(observations, draws):
     return y[rows], covariance.rows(rows)
 
 
-def errors(x, y, noise, draws):
+def errors(x, y, noise, draws, denoiser=DENOISER, edges=EDGES):
     """(bands, 2): error of the mean in posterior sd, and ratio of variances."""
     first = torch.arange(0, len(y), draws)
-    exact, posterior = DENOISER(y[first], noise.rows(first))
+    exact, posterior = denoiser(y[first], noise.rows(first))
     modes = fft(to_opponent(x)).unflatten(0, (-1, draws))
     average = modes.mean(1)
     spread = (modes - average[:, None]).abs().square().sum(1) / (draws - 1)
     off = (average - fft(to_opponent(exact))).abs().square()
-    k = half_plane(SHAPE)
-    band = torch.bucketize(k.k, torch.tensor(EDGES, dtype=torch.float64))
+    k = half_plane(noise.shape)
+    band = torch.bucketize(k.k, torch.tensor(edges, dtype=torch.float64))
     out = []
-    for j in range(len(NAMES)):
-        weight = (k.weight * (band == j)).reshape(SHAPE[0], -1)
+    for j in range(len(edges) + 1):
+        weight = (k.weight * (band == j)).reshape(noise.shape[0], -1)
         shares = [(v / posterior.power).mean((0, 1)) * weight / weight.sum() for v in (off, spread)]
         out.append([shares[0].sum().sqrt(), shares[1].sum()])
     return torch.tensor(out)
@@ -87,6 +87,28 @@ def samplers(steps):
     return rows
 
 
+def spectrum(noise):
+    """What the noise asks of a sampler, in words."""
+    N = noise.power[0]
+    return (
+        f"condition number {float(N.max() / N.min()):.1e}, largest eigenvalue of Σ^(-½) "
+        f"{float(N.min().rsqrt()):.0f}, level {float(noise.level[0]):.2f}"
+    )
+
+
+def table(rows, y, noise, draws, denoiser=DENOISER, edges=EDGES, names=NAMES):
+    """Run the samplers on y, each observation repeated for its draws, and print their errors."""
+    print("| sampler | calls | " + " | ".join(f"{n}: mean | var" for n in names) + " | CPU s |")
+    print("| --- |" + " ---: |" * (2 * len(names) + 2))
+    for name, sampler in rows.items():
+        began = time.process_time()
+        draw = sampler(denoiser, y, noise, Streams.batch(2, len(y)))
+        taken = time.process_time() - began
+        bands = errors(draw.x, y, noise, draws, denoiser, edges)
+        cells = " | ".join(f"{float(mean):.2f} | {float(var):.3g}" for mean, var in bands)
+        print(f"| {name} | {int(draw.calls.max())} | {cells} | {taken:.1f} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--observations", type=int, default=2)
@@ -95,22 +117,12 @@ def main():
     given = parser.parse_args()
     torch.set_num_threads(1)
     y, noise = problem(given.observations, given.draws)
-    N = noise.power[0]
     print(
-        f"condition number {float(N.max() / N.min()):.1e}, largest eigenvalue of Σ^(-½) "
-        f"{float(N.min().rsqrt()):.0f}, level {float(noise.level[0]):.2f}; {given.observations} "
-        f"observations of {SHAPE[0]}×{SHAPE[1]} in colour, {given.draws} draws of each: "
-        f"exact ones have mean {given.draws**-0.5:.2f}, var 1\n"
+        f"{spectrum(noise)}; {given.observations} observations of {SHAPE[0]}×{SHAPE[1]} in "
+        f"colour, {given.draws} draws of each: exact ones have mean {given.draws**-0.5:.2f}, "
+        "var 1\n"
     )
-    print("| sampler | calls | " + " | ".join(f"{n}: mean | var" for n in NAMES) + " | CPU s |")
-    print("| --- |" + " ---: |" * (2 * len(NAMES) + 2))
-    for name, sampler in samplers(given.steps).items():
-        began = time.process_time()
-        draw = sampler(DENOISER, y, noise, Streams.batch(2, len(y)))
-        taken = time.process_time() - began
-        bands = errors(draw.x, y, noise, given.draws)
-        cells = " | ".join(f"{float(mean):.2f} | {float(var):.3g}" for mean, var in bands)
-        print(f"| {name} | {int(draw.calls.max())} | {cells} | {taken:.1f} |", flush=True)
+    table(samplers(given.steps), y, noise, given.draws)
 
 
 if __name__ == "__main__":
