@@ -3,9 +3,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+COSMO := $(VENV)/.cosmo
 TOOLS := $(VENV)/.tools
 
-.PHONY: demo test test-slow lint types bench clean
+.PHONY: demo demo-cosmo test test-slow lint types bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gibbsdiff needs Python 3.11 or newer")'
@@ -17,12 +18,19 @@ $(READY): pyproject.toml constraints.txt | $(VENV)/bin/python
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e .
 	touch $@
 
+$(COSMO): $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[cosmo]'
+	touch $@
+
 $(TOOLS): $(READY)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster]'
 	touch $@
 
 demo: $(READY)
 	$(BIN)/gibbsdiff demo
+
+demo-cosmo: $(COSMO)
+	$(BIN)/gibbsdiff cmb demo
 
 test: $(TOOLS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
@@ -41,4 +49,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/phi_step.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo demo-cosmo

@@ -3,7 +3,6 @@
 import math
 import sys
 import warnings
-from dataclasses import asdict
 
 import arviz
 import numpy as np
@@ -16,15 +15,10 @@ from astropy.wcs import WCS
 from gibbsdiff import cli
 from gibbsdiff.cosmo.mock import dust_from_file, lognormal
 from gibbsdiff.cosmo.sky import read_mixture
-from gibbsdiff.data.maps import Blocks
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import TabulatedSignal
 from gibbsdiff.fourier import power, radial_bins
-from gibbsdiff.networks.unet import UNet
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.posterior import Posterior
-from gibbsdiff.pretrained import save_model
-from gibbsdiff.training.config import DataConfig, TrainingConfig
 
 SIDE = 32
 SIGNAL = TabulatedSignal(
@@ -32,17 +26,6 @@ SIGNAL = TabulatedSignal(
     (tuple(math.log(s) for s in (400.0, 30.0, 0.7, 0.006)),),
 )
 MEAN, SD = 1.0, 0.75
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    path = tmp_path_factory.mktemp("model") / "tiny.safetensors"
-    torch.manual_seed(0)
-    network = UNet(1, (8, 8), (1, 1), embedding=8, padding="circular")
-    config = TrainingConfig(data=DataConfig(maps="maps.npz", blocks=Blocks(test=(1, 2))))
-    facts = {"mean": MEAN, "sd": SD, "side": SIDE, "train": 6}
-    save_model(SpectralDenoiser(network, SIGNAL), path, {"config": asdict(config), "maps": facts})
-    return path
 
 
 def run(monkeypatch, *arguments):

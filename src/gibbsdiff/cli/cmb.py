@@ -68,7 +68,10 @@ def emulator(
     else:
         box = dict(map(_range, parameter)) if parameter else PRIOR
         highest = 1 + (degree or emulators.default_degree(len(box)))
-        wanted = design(box, points or 3 * comb(highest + len(box), len(box)), held_out, lmax, seed)
+        terms = comb(highest + len(box), len(box))
+        if points is not None and points < terms:
+            raise InputError(f"--points {points}: the fit has {terms} terms; give more or --degree")
+        wanted = design(box, points or 3 * terms, held_out, lmax, seed)
         beside = output.with_name(output.name.removesuffix(".npz") + ".spectra.npz")
         with _progress() as bar:
             task = bar.add_task("CAMB", total=len(wanted.params))
@@ -92,6 +95,9 @@ def simulate(
     size: Annotated[int, typer.Option(help="Side of the box and of a map, in cells.")] = 256,
     mach: Annotated[float, typer.Option(help="Mach number of the turbulence.")] = 5.0,
     seed: Annotated[int, typer.Option(help="The same seed gives the same maps.", min=0)] = 0,
+    coarse: Annotated[
+        float, typer.Option(help="Turnovers to run first on a grid half as fine, below 3.", min=0)
+    ] = 0.0,
 ) -> None:
     """Simulate dust maps: column densities of driven isothermal turbulence.
 
@@ -101,7 +107,7 @@ def simulate(
 
     with _progress() as bar:
         task = bar.add_task("maps", total=6 * -(-maps // 6))
-        run(output, maps, size, mach, seed, lambda n: bar.update(task, completed=n))
+        run(output, maps, size, mach, seed, lambda n: bar.update(task, completed=n), coarse)
     print(f"maps: {output}")
 
 

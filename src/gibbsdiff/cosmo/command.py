@@ -47,9 +47,20 @@ def separate(
         mixture = mock(
             (sigma, h0, omega_b), x, noise, options.seed, unit=dust_rms, source=f"mock: {source}"
         )
-    posterior = infer(mixture, found.denoiser, noise, options)
+    posterior = infer(mixture, found.denoiser, noise, options, found.moments)
     write(out, mixture, posterior, noise)
     return posterior
+
+
+def found_again(posterior: Posterior) -> str:
+    """The truth beside the posterior, as a table."""
+    assert posterior.truth is not None
+    lines = [f"{'':>10} {'true':>9} {'mean':>9} {'sd':>9} {'(true - mean)/sd':>17}"]
+    lines += [
+        f"{r.name:>10} {t:9.4f} {r.mean:9.4f} {r.sd:9.4f} {(t - r.mean) / r.sd:17.2f}"
+        for r, t in zip(posterior.rows, posterior.truth, strict=True)
+    ]
+    return "\n".join(lines)
 
 
 def write(out: str | Path, mixture: Mixture, posterior: Posterior, noise: CMBNoise) -> None:

@@ -16,6 +16,12 @@ from gibbsdiff.fourier import Shape, filtered, half_plane
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.streams import Streams
 
+#: One snapshot, 2×2 means of its 256² maps: no model was trained on it. It was made by
+#: `gibbsdiff cmb simulate --maps 6 --size 256 --mach 5 --seed 101 --coarse 2.5`.
+SHIPPED = Path(__file__).parents[1] / "data" / "dust_demo.npz"
+SHIPPED_SIDE = 128
+SIMULATED = "dust of the package, simulated with seed 101"
+
 LOGNORMAL = "a lognormal field with the mean, sd and spectrum of the training maps, not dust"
 
 
@@ -58,29 +64,35 @@ def mock(
     return Mixture(dust + cmb, unit, dust, cmb, truth, source)
 
 
-def dust_from_file(
-    path: str | Path, side: int, card: dict[str, Any], seed: int = 0
-) -> tuple[Tensor, str]:
-    """A map of a file, by the seed, on the scale of the model's training maps: (1, side, side).
+def held_out(path: str | Path, side: int, card: dict[str, Any]) -> tuple[Tensor, list[str]]:
+    """Maps of a file that the model was not trained on, on the scale of its training maps:
+    (n, 1, side, side), and what each of them is.
 
-    Of the file that the model was trained on it is a map of the test block.
+    Of the file that the model was trained on they are the test block; of a shorter one, all.
     """
     snapshots = read_snapshots(path)
-    finest = snapshots.shape[-1]
+    finest, slabs = snapshots.shape[-1], snapshots.shape[1]
     times = (finest // side).bit_length() - 1
     if finest != side << times:
         raise InputError(f"{path}: maps of side {finest} cannot be halved to {side}")
     first, last = card["config"]["data"]["blocks"]["test"]
     if last >= len(snapshots):
         first, last = 0, len(snapshots) - 1
-    which = Streams(seed, [(0, 0)])
-    snapshot, slab = (
-        int(which.integers(first, last)),
-        int(which.integers(0, snapshots.shape[1] - 1)),
-    )
-    x = halve(snapshots[snapshot, slab][None, None], times)[0]
+    maps = halve(snapshots[first : last + 1].flatten(0, 1)[:, None], times)
+    places = [(i, j) for i in range(first, last + 1) for j in range(slabs)]
+    told = SIMULATED if Path(path) == SHIPPED else str(path)
     scale = card["maps"]
-    return (x - scale["mean"]) / scale["sd"], f"{path}, snapshot {snapshot}, slab {slab}"
+    names = [f"{told}, snapshot {i}, slab {j}" for i, j in places]
+    return (maps - scale["mean"]) / scale["sd"], names
+
+
+def dust_from_file(
+    path: str | Path, side: int, card: dict[str, Any], seed: int = 0
+) -> tuple[Tensor, str]:
+    """One of the held-out maps of a file, by the seed: (1, side, side), and what it is."""
+    maps, names = held_out(path, side, card)
+    which = int(Streams(seed, [(0, 0)]).integers(0, len(maps) - 1))
+    return maps[which], names[which]
 
 
 def lognormal(signal: Signal, shape: Shape, level: float, seed: int = 0) -> Tensor:
@@ -102,6 +114,10 @@ def lognormal(signal: Signal, shape: Shape, level: float, seed: int = 0) -> Tens
 
 
 def dust_like(signal: Signal, side: int, card: dict[str, Any], seed: int) -> tuple[Tensor, str]:
-    """A stand-in for dust where there are no maps, and a line that says so."""
+    """Dust where no maps are given: the package's own at its side, elsewhere a stand-in, and a
+    line that says which.
+    """
+    if side == SHIPPED_SIDE:
+        return dust_from_file(SHIPPED, side, card, seed)
     level = card["maps"]["mean"] / card["maps"]["sd"]
     return lognormal(signal, (side, side), level, seed), LOGNORMAL

@@ -1,0 +1,156 @@
+"""`gibbsdiff cmb check`, `cmb memory` and `cmb demo`: the cosmology against known truths."""
+
+from __future__ import annotations
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from gibbsdiff.cli.cmb import cmb
+from gibbsdiff.cli.progress import bar_for
+
+
+class Method(StrEnum):
+    """What infers."""
+
+    gibbs = "gibbs"
+    marginal = "marginal"
+
+
+ModelFile = Annotated[Path | None, typer.Option(help="Model file; default: the shipped.")]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)]
+Calls = Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)]
+
+
+@cmb.command()
+def check(
+    mocks: Annotated[int, typer.Option(help="Mixtures of known truth.", min=1)] = 20,
+    size: Annotated[int, typer.Option(help="Side of the maps.")] = 128,
+    dust: Annotated[
+        Path | None, typer.Option(help="Dust maps (.npz); default: the package's own.")
+    ] = None,
+    model: ModelFile = None,
+    method: Annotated[Method, typer.Option(help="gibbs or marginal.")] = Method.gibbs,
+    chains: Annotated[int, typer.Option(help="Chains.", min=2)] = 4,
+    draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 100,
+    calls: Calls = 12,
+    samples: Annotated[int, typer.Option(help="Pairs of maps for spectra.", min=2)] = 16,
+    seed: Seed = 0,
+    cluster: Annotated[
+        str | None, typer.Option(help="local:N, or the address of a Dask scheduler.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="Folder of results.")] = Path("cmb-check"),
+) -> None:
+    """Infer mocks over the whole prior box, and judge them by their truth.
+
+    Truths are spread over the box, dust is held out from training. Results are kept in OUT after
+    every mock; the same command goes on from there.
+    """
+    from gibbsdiff.benchmark.methods import digest
+    from gibbsdiff.benchmark.tables import replace_text
+    from gibbsdiff.cluster import mapper
+    from gibbsdiff.cosmo import verdict
+    from gibbsdiff.cosmo.check import Configuration, check, mixture_of
+    from gibbsdiff.cosmo.infer import MOMENTS
+    from gibbsdiff.cosmo.mock import SHIPPED
+    from gibbsdiff.noise.cmb import CMBNoise
+    from gibbsdiff.plots import save
+    from gibbsdiff.pretrained import find
+
+    maps = SHIPPED if dust is None else dust
+    weights = find(f"dust{size}" if model is None else model)
+    files = [f for f in (weights, weights.with_suffix(MOMENTS)) if f.is_file()]
+    configuration = Configuration(
+        str(maps),
+        digest(maps),
+        None if model is None else str(model),
+        " ".join(map(digest, files)),
+        size,
+        method.value,
+        chains,
+        draws,
+        calls,
+        samples,
+        seed,
+    )
+    mixture_of(configuration, 0)  # trouble with the files shows before the work is done
+    out.mkdir(parents=True, exist_ok=True)
+    name = f"{method.value}-{size}"
+    with mapper(cluster) as work, bar_for("mocks", mocks) as done:
+        records = check(configuration, mocks, out / f"{name}.jsonl", work, done)
+    names, is_gibbs = CMBNoise().names, method == Method.gibbs
+    heading = f"# {mocks} mocks of {size}², {method.value}, seed {seed}"
+    text = verdict.markdown(records, names, is_gibbs, heading)
+    replace_text(out / f"{name}.md", text)
+    found = verdict.summary(records, names, is_gibbs)
+    replace_text(out / f"{name}.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    save(verdict.figure(records, names, is_gibbs, size, heading[2:]), out / f"{name}.png")
+    print(text)
+    for ending in ("md", "json", "png"):
+        print(f"written: {out / name}.{ending}")
+
+
+@cmb.command()
+def memory(
+    dust: Annotated[Path, typer.Option(help="The maps that the model was trained on (.npz).")],
+    size: Annotated[int, typer.Option(help="Side of the maps.")] = 128,
+    model: ModelFile = None,
+    maps: Annotated[int, typer.Option(help="Held-out maps to hide.", min=1)] = 6,
+    draws: Annotated[int, typer.Option(help="Draws of each.", min=2)] = 4,
+    sigma: Annotated[float, typer.Option(help="CMB that they are hidden under.")] = 1.2,
+    calls: Calls = 12,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option(help="File for the table, .md.")] = None,
+) -> None:
+    """Look for draws of dust among the training maps, and for draws that are all alike.
+
+    Distances are over all periodic shifts and the 8 symmetries of a square.
+    """
+    from gibbsdiff.benchmark.tables import replace_text
+    from gibbsdiff.cosmo.infer import dust_model
+    from gibbsdiff.cosmo.memory import remember
+
+    found = dust_model(size, model)
+    with bar_for("maps", maps) as done:
+        seen = remember(found, dust, maps, draws, sigma, calls, seed, done)
+    print(seen.table())
+    if out is not None:
+        replace_text(out, seen.table())
+        print(f"written: {out}")
+
+
+@cmb.command()
+def demo(
+    truth: Annotated[
+        tuple[float, float, float], typer.Option(metavar="H0 OMEGA_B SIGMA", help="What is hidden.")
+    ] = (70.0, 0.032, 1.0),
+    chains: Annotated[int, typer.Option(help="Gibbs chains.", min=2)] = 4,
+    draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 80,
+    calls: Calls = 4,
+    seed: Seed = 0,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path(
+        "demo-cosmo"
+    ),
+) -> None:
+    """Hide simulated dust under a CMB, and find dust, CMB and cosmology again."""
+    from gibbsdiff.cosmo.command import found_again, separate
+    from gibbsdiff.inference import Options
+
+    console = Console(highlight=False)
+    output.mkdir(parents=True, exist_ok=True)  # trouble with it shows before the work is done
+    h0, omega_b, sigma = truth
+    console.print(
+        f"A patch of 128², 8′ pixels: simulated dust plus a CMB of H0 = {h0:g}, ω_b = {omega_b:g} "
+        f"at σ = {sigma:g} of the dust's rms. Both maps and the three numbers are to be found: "
+        f"the mode of p(σ, H0, ω_b | y) first, then {chains} Gibbs chains from around it.",
+        soft_wrap=True,
+    )
+    options = Options("gibbs", chains, draws, calls, samples=8, seed=seed, progress=True)
+    posterior = separate(None, truth, output, options)
+    console.print(posterior.summary(), markup=False, soft_wrap=True)
+    console.print(found_again(posterior), markup=False, soft_wrap=True)
+    console.print(f"maps, chains and figure: {output / 'report.png'}", soft_wrap=True)

@@ -1,0 +1,203 @@
+"""`gibbsdiff cmb check`: mocks over the whole prior box, each inferred and judged by its truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from scipy.stats import qmc
+from torch import Tensor
+
+from gibbsdiff.cluster import Mapper, serial
+from gibbsdiff.cosmo.bands import Spectra, compare
+from gibbsdiff.cosmo.gaussian import gaussian_sd
+from gibbsdiff.cosmo.infer import DustModel, dust_model, infer
+from gibbsdiff.cosmo.mock import Mixture, held_out, mock
+from gibbsdiff.diagnostics.ranks import rank_fraction
+from gibbsdiff.diagnostics.store import read, write
+from gibbsdiff.diffusion.analytic import GaussianDenoiser
+from gibbsdiff.errors import InputError
+from gibbsdiff.inference import Options
+from gibbsdiff.noise.cmb import CMBNoise
+from gibbsdiff.posterior import Posterior
+from gibbsdiff.streams import Streams
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What the records depend on, plain data. The digests are of the files of maps and model, and
+    of the moment network beside it.
+    """
+
+    dust: str
+    dust_digest: str
+    model: str | None
+    model_digest: str
+    size: int = 128
+    method: Literal["gibbs", "marginal"] = "gibbs"
+    chains: int = 4
+    draws: int = 100
+    calls: int = 12
+    samples: int = 16
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.samples < 2:
+            raise InputError(f"samples: spectra need at least 2, not {self.samples}")
+
+
+@dataclass(frozen=True)
+class Record:
+    """One mock. Lists have a value for each of (σ, H0, ω_b); MSE is in dB below the dust's
+    variance: of the posterior mean, and of D and the Wiener filter told the true parameters.
+    """
+
+    mock: int
+    source: str
+    truth: list[float]
+    mean: list[float]
+    sd: list[float]
+    u: list[float]
+    gaussian_sd: list[float]
+    rhat: list[float]
+    ess: list[float]
+    found: bool
+    iterations: int
+    calls: int
+    seconds: float
+    mse_mean: float
+    mse_told: float
+    mse_wiener: float
+    dust: Spectra
+    cmb: Spectra
+
+    @property
+    def z(self) -> list[float]:
+        """(truth - mean)/sd."""
+        return [
+            (t - m) / s if s > 0 else math.inf
+            for t, m, s in zip(self.truth, self.mean, self.sd, strict=True)
+        ]
+
+    @property
+    def width(self) -> list[float]:
+        """The sd over that of Gaussian dust at the same truth, in the same box."""
+        return [s / g for s, g in zip(self.sd, self.gaussian_sd, strict=True)]
+
+
+def truth_of(index: int, noise: CMBNoise, seed: int) -> tuple[float, float, float]:
+    """The truth of a mock: a scrambled Halton sequence in the prior box."""
+    sequence = qmc.Halton(len(noise.parameters), seed=np.random.default_rng(seed))
+    u = torch.from_numpy(sequence.random(index + 1)[-1])
+    sigma, h0, omega_b = (noise.low + u * (noise.high - noise.low)).tolist()
+    return sigma, h0, omega_b
+
+
+def mixture_of(configuration: Configuration, index: int) -> tuple[Mixture, int]:
+    """A mock, and the seed of its inference. All maps have their turn before one comes again."""
+    c = configuration
+    maps, names = _maps(c.dust, c.size, c.model)
+    order = np.random.default_rng(c.seed).permutation(len(maps))
+    which = int(order[index % len(maps)])
+    seed = int(Streams(c.seed, [(index,)]).integers(0, 2**31 - 1))
+    noise = CMBNoise()
+    truth = truth_of(index, noise, c.seed)
+    return mock(truth, maps[which], noise, seed, source=names[which]), seed
+
+
+def examine(configuration: Configuration, index: int) -> Record:
+    """Infer one mock and note what came out: a pure function of plain data."""
+    c = configuration
+    found, noise = _model(c.size, c.model), CMBNoise()
+    mixture, seed = mixture_of(c, index)
+    options = Options(c.method, c.chains, c.draws, c.calls, samples=c.samples, seed=seed)
+    posterior = infer(mixture, found.denoiser, noise, options, found.moments)
+    return judge(index, mixture, posterior, found, noise)
+
+
+def judge(
+    index: int, mixture: Mixture, posterior: Posterior, found: DustModel, noise: CMBNoise
+) -> Record:
+    """The record of a posterior whose truth is known."""
+    assert mixture.truth is not None
+    assert mixture.dust is not None
+    assert mixture.cmb is not None
+    assert posterior.samples is not None
+    truth = torch.tensor(mixture.truth, dtype=torch.float64)
+    rows, values = posterior.rows, posterior.phi.double().numpy()
+    shape, y = mixture.shape, mixture.y[None]
+    told = noise.covariance(shape, truth[None], y.dtype)
+    signal, x = found.denoiser.signal, mixture.dust
+    with torch.no_grad():
+        means = [d(y, told).mean[0] for d in (found.denoiser, GaussianDenoiser(signal))]
+    return Record(
+        mock=index,
+        source=mixture.source,
+        truth=truth.tolist(),
+        mean=[r.mean for r in rows],
+        sd=[r.sd for r in rows],
+        u=[rank_fraction(float(t), values[..., i], 0.5) for i, t in enumerate(truth)],
+        gaussian_sd=gaussian_sd(truth, signal, noise, shape).tolist(),
+        rhat=[r.rhat for r in rows],
+        ess=[min(r.ess_bulk, r.ess_tail) for r in rows],
+        found=posterior.found,
+        iterations=posterior.phi.shape[1],
+        calls=posterior.calls,
+        seconds=posterior.seconds,
+        mse_mean=_decibels(posterior.mean, x),
+        mse_told=_decibels(means[0], x),
+        mse_wiener=_decibels(means[1], x),
+        dust=compare(posterior.samples, x),
+        cmb=compare(mixture.y - posterior.samples, mixture.cmb),
+    )
+
+
+def check(
+    configuration: Configuration,
+    mocks: int,
+    path: Path,
+    mapper: Mapper = serial,
+    watch: Callable[[int], None] = lambda _: None,
+) -> list[Record]:
+    """Records 0..mocks-1. Those that the file holds are not made again, and it is replaced after
+    every mock; a file of another configuration is refused and kept.
+    """
+    known = {"check": "cmb", **asdict(configuration)}
+    lines = read(path, known) if path.exists() else []
+    records = {record.mock: record for record in (_record(path, line) for line in lines)}
+    wanted = [i for i in range(mocks) if i not in records]
+    watch(mocks - len(wanted))
+    for record in mapper(partial(examine, configuration), wanted):
+        records[record.mock] = record
+        write(path, known, [asdict(records[i]) for i in sorted(records)])
+        watch(sum(i < mocks for i in records))
+    return [records[i] for i in range(mocks)]
+
+
+def _record(path: Path, line: dict[str, Any]) -> Record:
+    try:
+        spectra = {name: Spectra(**line[name]) for name in ("dust", "cmb")}
+        return Record(**{**line, **spectra})
+    except (TypeError, KeyError):
+        raise InputError(f"{path}: holds a line that is not a record of a mock") from None
+
+
+@lru_cache(maxsize=1)
+def _model(size: int, model: str | None) -> DustModel:
+    return dust_model(size, model)
+
+
+@lru_cache(maxsize=1)
+def _maps(dust: str, size: int, model: str | None) -> tuple[Tensor, list[str]]:
+    return held_out(dust, size, _model(size, model).card)
+
+
+def _decibels(estimate: Tensor, x: Tensor) -> float:
+    """MSE in dB below 1, the variance of the training maps."""
+    return -10 * math.log10(float((estimate - x).double().square().mean()))
