@@ -142,7 +142,7 @@ def judge(
         truth=truth.tolist(),
         mean=[r.mean for r in rows],
         sd=[r.sd for r in rows],
-        u=[rank_fraction(float(t), values[..., i], 0.5) for i, t in enumerate(truth)],
+        u=[rank_fraction(float(t), values[..., i].ravel(), 0.5) for i, t in enumerate(truth)],
         gaussian_sd=gaussian_sd(truth, signal, noise, shape).tolist(),
         rhat=[r.rhat for r in rows],
         ess=[min(r.ess_bulk, r.ess_tail) for r in rows],

@@ -16,7 +16,15 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.benchmark.methods import digest
-from gibbsdiff.cosmo.infer import FLOOR, DustModel, centre_of, climb, dust_model, start_of
+from gibbsdiff.cosmo.infer import (
+    FLOOR,
+    DustModel,
+    centre_of,
+    climb,
+    dust_model,
+    second_stage,
+    start_of,
+)
 from gibbsdiff.cosmo.mock import held_out
 from gibbsdiff.data.images import turned
 from gibbsdiff.diagnostics.sbc import Configuration, Problem
@@ -86,7 +94,7 @@ def patches(
         refiner = sampler if stages == 2 else None
     search = partial(_mode, moments)
     if method == "marginal":
-        run = by_marginal(noise, denoiser, search, refiner, iterations=6)
+        run = by_marginal(noise, denoiser, partial(_mode, moments, refiner=refiner))
     else:
         centre = partial(centre_of, noise=noise, moments=moments)
         run = by_chains(noise, denoiser, settings, sampler, search, longer=longer, centre=centre)
@@ -119,11 +127,12 @@ def _gaussian(denoiser: GaussianDenoiser, size: int, rng: Streams) -> Tensor:
     return denoiser.prior((size, size), rng).float()
 
 
-def _mode(moments: MomentStart | None, search: Marginal) -> Mode:
+def _mode(moments: MomentStart | None, search: Marginal, refiner: Sampler | None = None) -> Mode:
     assert isinstance(search.denoiser, GaussianDenoiser | SpectralDenoiser)
     signal = search.denoiser.signal
     rows = [start_of(row[None], signal, search.noise, moments) for row in search.y]
-    return climb(search, torch.cat(rows), signal)
+    mode = climb(search, torch.cat(rows), signal)
+    return mode if refiner is None else second_stage(search, mode, refiner)
 
 
 @lru_cache(maxsize=2)
