@@ -27,10 +27,10 @@ $(TOOLS): $(READY)
 	touch $@
 
 demo: $(READY)
-	$(BIN)/gibbsdiff demo
+	OMP_WAIT_POLICY=passive $(BIN)/gibbsdiff demo
 
 demo-cosmo: $(COSMO)
-	$(BIN)/gibbsdiff cmb demo
+	OMP_WAIT_POLICY=passive $(BIN)/gibbsdiff cmb demo
 
 test: $(TOOLS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
