@@ -61,7 +61,7 @@ def infer(method, y, denoiser, seed, gibbs_from, checkpoint):
     if method == "second" or (method == "gibbs" and gibbs_from == "second"):
         mode = marginal.refine(mode, SAMPLER, iterations=5, chains=2, seed=seed)
     calls = mode.calls
-    wide = with_model_error(marginal, mode, denoiser.calibration).covariance
+    wide = with_model_error(marginal, mode).covariance
     if method != "gibbs":
         return mode.phi, mode.covariance, wide, calls, [None] * len(y)
     starts = [

@@ -76,13 +76,28 @@ def test_the_added_covariance_is_that_of_modes_over_random_errors(observation):
 
 
 def test_a_factor_of_all_the_noise_moves_sigma_as_it_must(observation):
-    """N̂ is off by 1 + δ in every mode: log σ² is, too, by δ over the part that y tells."""
+    """x known: N̂ off by 1 + δ in every mode makes σ² off by it, so ∂σ/∂δ = σ/2 and ∂φ/∂δ = 0."""
+    noise, y = observation
+    x = EXACT.prior(SHAPE, Streams.batch(0, 1), 3)
+
+    def known(z, noise):
+        nothing = torch.full((1, 3, SHAPE[0], SHAPE[1] // 2 + 1), 1e-12).double()
+        return Estimate(x, SpectralCovariance(nothing, SHAPE))
+
+    marginal = Marginal(y, noise, known)
+    mode = marginal.mode(start=(0.15, -0.3))
+    A = response(marginal, mode, of_noise=True)[0].sum(-1)
+    # The information is that of the noise drawn, not of its mean: 3 % of N in 3456 modes.
+    assert float(A[0]) == pytest.approx(float(mode.phi[0, 0]) / 2, rel=0.05)
+    assert abs(float(A[1])) < 0.05
+    calibration = Calibration(
+        torch.zeros(3, 8, 10).double(), torch.ones(24, 24).double(), None, True
+    )
+    added = with_model_error(marginal, mode, calibration).covariance - mode.covariance
+    assert float(added[0, 0, 0]) == pytest.approx(float(A[0]) ** 2)
+
+
+def test_a_denoiser_without_calibration_makes_no_error(observation):
     noise, y = observation
     marginal, mode = mode_of(noise, y, torch.zeros(3, 8).double())
-    A = response(marginal, mode, of_noise=True)[0].sum(-1)
-    # Where the noise outshines the signal, y tells nearly all that the noise itself would.
-    sigma = float(mode.phi[0, 0])
-    assert float(A[0]) > 0.5 * sigma * 0.99
-    eps = Marginal(y, noise, off_by(torch.full((3, 8), -20.0).double()))
-    known = eps.mode(start=(0.15, -0.3))
-    assert float(response(eps, known, of_noise=True)[0].sum(-1)[0]) > 0
+    assert with_model_error(marginal, mode) is mode

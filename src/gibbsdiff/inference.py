@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from gibbsdiff.diffusion.denoiser import Denoiser, SpectralDenoiser
+from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import Sampler, few_step
 from gibbsdiff.gibbs import Settings, gibbs
 from gibbsdiff.initial import spread
@@ -42,8 +42,7 @@ def by_marginal(marginal: Marginal, mode: Mode, sampler: Sampler, options: Optio
     """The posterior of one picture from its mode: φ with model error, x by one call, samples."""
     raw = mode.covariance[0].diagonal().sqrt()
     denoiser = marginal.denoiser
-    if isinstance(denoiser, SpectralDenoiser) and denoiser.calibration is not None:
-        mode = with_model_error(marginal, mode, denoiser.calibration)
+    mode = with_model_error(marginal, mode)
     phi = marginal.draws(mode, options.draws, options.seed, points=0, chains=options.chains)[0]
     view, y, noise = marginal.view, marginal.y, marginal.noise
     samples, calls = _samples(y, phi, view, denoiser, sampler, options)
@@ -138,10 +137,9 @@ def by_gibbs(
         progress=options.progress,
     )
     notes = result.notes
-    denoiser = marginal.denoiser
-    if isinstance(denoiser, SpectralDenoiser) and denoiser.calibration is not None:
-        wide = with_model_error(marginal, mode, denoiser.calibration).covariance
-        added = (wide - mode.covariance)[0].diagonal().clamp(min=0)
+    wide = with_model_error(marginal, mode)
+    if wide is not mode:
+        added = (wide.covariance - mode.covariance)[0].diagonal().clamp(min=0)
         drawn = result.phi.flatten(0, 1).var(0)
         told = ", ".join(
             f"{name} {sd:.2g}"

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.calibration import Calibration
+from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.fourier import between_references, half_plane
 from gibbsdiff.marginal import Marginal, Mode
 from gibbsdiff.marginal.method import added
@@ -42,8 +43,19 @@ def response(marginal: Marginal, mode: Mode, of_noise: bool = False) -> Tensor:
     return width[:, None] * (unit @ G)
 
 
-def with_model_error(marginal: Marginal, mode: Mode, calibration: Calibration) -> Mode:
-    """The mode with A Cov(log c) Aᵀ added to its covariance, A = ∂φ̂/∂log c."""
+def with_model_error(
+    marginal: Marginal, mode: Mode, calibration: Calibration | None = None
+) -> Mode:
+    """The mode with A Cov(log c) Aᵀ added to its covariance, A = ∂φ̂/∂log c.
+
+    Cov(log c) is that of a calibration, by default the denoiser's; a denoiser without one makes no
+    error, and the mode stays as it is.
+    """
+    denoiser = marginal.denoiser
+    if calibration is None and isinstance(denoiser, SpectralDenoiser):
+        calibration = denoiser.calibration
+    if calibration is None:
+        return mode
     A = response(marginal, mode, calibration.of_noise)
     # A grey picture is its luminance alone.
     scatter = calibration.scatter[: A.shape[-1], : A.shape[-1]].double()

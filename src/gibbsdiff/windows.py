@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from gibbsdiff.diffusion.denoiser import Denoiser, SpectralDenoiser
+from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.fourier import Shape
 from gibbsdiff.inference import Options
 from gibbsdiff.initial import regression_start
@@ -55,8 +55,7 @@ def from_windows(
     start = regression_start(parts, noise).median(0, keepdim=True).values
     mode = marginal.mode(start)
     raw = mode.covariance[0].diagonal().sqrt()
-    if isinstance(denoiser, SpectralDenoiser) and denoiser.calibration is not None:
-        mode = with_model_error(marginal, mode, denoiser.calibration)
+    mode = with_model_error(marginal, mode)
     phi = marginal.draws(mode, options.draws, options.seed, points=0, chains=options.chains)[0]
 
     covariance = on_grid(noise, shape, mode.phi, small, y.dtype)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -12,17 +11,9 @@ from rich.console import Console
 
 from gibbsdiff.cli.cmb import cmb
 from gibbsdiff.cli.progress import bar_for
-
-
-class Method(StrEnum):
-    """What infers."""
-
-    gibbs = "gibbs"
-    marginal = "marginal"
-
+from gibbsdiff.cli.sbc import Cluster, MethodName, Seed
 
 ModelFile = Annotated[Path | None, typer.Option(help="Model file; default: the shipped.")]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)]
 Calls = Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)]
 
 
@@ -34,15 +25,13 @@ def check(
         Path | None, typer.Option(help="Dust maps (.npz); default: the package's own.")
     ] = None,
     model: ModelFile = None,
-    method: Annotated[Method, typer.Option(help="gibbs or marginal.")] = Method.gibbs,
+    method: Annotated[MethodName, typer.Option(help="gibbs or marginal.")] = MethodName.gibbs,
     chains: Annotated[int, typer.Option(help="Chains.", min=2)] = 4,
     draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 100,
     calls: Calls = 12,
     samples: Annotated[int, typer.Option(help="Pairs of maps for spectra.", min=2)] = 16,
     seed: Seed = 0,
-    cluster: Annotated[
-        str | None, typer.Option(help="local:N, or the address of a Dask scheduler.")
-    ] = None,
+    cluster: Cluster = None,
     out: Annotated[Path, typer.Option(help="Folder of results.")] = Path("cmb-check"),
 ) -> None:
     """Infer mocks over the whole prior box, and judge them by their truth.
@@ -82,7 +71,7 @@ def check(
     name = f"{method.value}-{size}"
     with mapper(cluster) as work, bar_for("mocks", mocks) as done:
         records = check(configuration, mocks, out / f"{name}.jsonl", work, done)
-    names, is_gibbs = CMBNoise().names, method == Method.gibbs
+    names, is_gibbs = CMBNoise().names, method == MethodName.gibbs
     heading = f"# {mocks} mocks of {size}², {method.value}, seed {seed}"
     text = verdict.markdown(records, names, is_gibbs, heading)
     replace_text(out / f"{name}.md", text)

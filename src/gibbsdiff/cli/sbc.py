@@ -34,6 +34,18 @@ class NoiseName(StrEnum):
     white = "white"
 
 
+Method = Annotated[MethodName, typer.Option(help="What is calibrated.")]
+Runs = Annotated[int, typer.Option(help="Simulated observations.", min=2)]
+Chains = Annotated[int, typer.Option(help="Of Gibbs.", min=2)]
+Iterations = Annotated[int, typer.Option(help="Of Gibbs, burn-in included.", min=10)]
+BurnIn = Annotated[int, typer.Option(help="Of Gibbs.", min=0)]
+Calls = Annotated[int, typer.Option(help="Network calls for a draw of x.", min=1)]
+Batch = Annotated[int, typer.Option(help="Runs worked on together: a task.", min=1)]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)]
+Cluster = Annotated[str | None, typer.Option(help="local:N, or the address of a Dask scheduler.")]
+Out = Annotated[Path, typer.Option(help="Folder of results and figures.")]
+
+
 @sbc.callback()
 def about() -> None:
     """Simulation-based calibration: are posteriors as wide as they should be?"""
@@ -41,23 +53,21 @@ def about() -> None:
 
 @sbc.command()
 def gaussian(
-    runs: Annotated[int, typer.Option(help="Simulated observations.", min=2)] = 300,
+    runs: Runs = 300,
     size: Annotated[int, typer.Option(help="Side of the images in pixels.", min=8)] = 32,
     sigma_range: Annotated[
         tuple[float, float], typer.Option(help="Prior of σ, uniform: low and high.")
     ] = (0.1, 1.0),
-    method: Annotated[MethodName, typer.Option(help="What is calibrated.")] = MethodName.gibbs,
+    method: Method = MethodName.gibbs,
     noise: Annotated[NoiseName, typer.Option(help="Family of the noise.")] = NoiseName.power_law,
     channels: Annotated[int, typer.Option(help="1 or 3.", min=1, max=3)] = 1,
     iterations: Annotated[
         int, typer.Option(help="Of Gibbs; 6 times as many where slow.", min=30)
     ] = 200,
-    batch: Annotated[int, typer.Option(help="Runs worked on together.", min=1)] = 50,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)] = 0,
-    cluster: Annotated[
-        str | None, typer.Option(help="local:N, or the address of a Dask scheduler.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results and the figure.")] = Path("sbc"),
+    batch: Batch = 50,
+    seed: Seed = 0,
+    cluster: Cluster = None,
+    out: Out = Path("sbc"),
 ) -> None:
     """Calibrate on a Gaussian signal, where every conditional is exact.
 

@@ -8,8 +8,20 @@ from typing import Annotated, Any
 
 import typer
 
-from gibbsdiff.cli.progress import bar_for
-from gibbsdiff.cli.sbc import MethodName, sbc
+from gibbsdiff.cli.sbc import (
+    Batch,
+    BurnIn,
+    Calls,
+    Chains,
+    Cluster,
+    Iterations,
+    Method,
+    MethodName,
+    Out,
+    Runs,
+    Seed,
+    sbc,
+)
 from gibbsdiff.errors import InputError
 
 
@@ -30,33 +42,29 @@ def cosmo(
         Path | None, typer.Option(help="Dust maps (.npz of `cmb simulate`), their test block.")
     ] = None,
     model: Annotated[Path | None, typer.Option(help="Model file; default: the shipped.")] = None,
-    runs: Annotated[int, typer.Option(help="Simulated observations.", min=2)] = 300,
+    runs: Runs = 300,
     size: Annotated[int, typer.Option(help="Side in pixels; of dust, 128 or 256.")] = 128,
-    method: Annotated[MethodName, typer.Option(help="What is calibrated.")] = MethodName.gibbs,
+    method: Method = MethodName.gibbs,
     stages: Annotated[
         int, typer.Option(help="Of the marginal method, on maps of dust.", min=1, max=2)
     ] = 2,
-    chains: Annotated[int, typer.Option(help="Of Gibbs.", min=2)] = 4,
-    iterations: Annotated[int, typer.Option(help="Of Gibbs, burn-in included.", min=10)] = 120,
-    burn_in: Annotated[int, typer.Option(help="Of Gibbs.", min=0)] = 20,
+    chains: Chains = 4,
+    iterations: Iterations = 120,
+    burn_in: BurnIn = 20,
     longer: Annotated[
         int, typer.Option(help="Gibbs: this many times as long where not converged.", min=1)
     ] = 1,
-    calls: Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)] = 12,
-    batch: Annotated[int, typer.Option(help="Runs worked on together: a task.", min=1)] = 10,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)] = 0,
-    cluster: Annotated[
-        str | None, typer.Option(help="local:N, or the address of a Dask scheduler.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of results and figures.")] = Path("sbc"),
+    calls: Calls = 12,
+    batch: Batch = 10,
+    seed: Seed = 0,
+    cluster: Cluster = None,
+    out: Out = Path("sbc"),
 ) -> None:
     """Calibrate (σ, H0, ω_b) on dust under the CMB, over the whole prior box.
 
     Results are kept in OUT after every batch; the same command goes on from there.
     """
-    from gibbsdiff.cli.sbc_images import show
-    from gibbsdiff.cluster import mapper
-    from gibbsdiff.diagnostics import calibrate
+    from gibbsdiff.cli.sbc_images import run_twice
     from gibbsdiff.diagnostics.cosmo import PARAMETERS, patch_configuration
 
     kind = signal or (SignalName.gaussian if dust is None else SignalName.dust)
@@ -69,10 +77,7 @@ def cosmo(
     if kind == SignalName.dust:
         arguments |= {"calls": calls} | ({} if method == MethodName.gibbs else {"stages": stages})
     configuration = patch_configuration(dust, model, seed, min(batch, runs), **arguments)
-    configuration.build()
-    out.mkdir(parents=True, exist_ok=True)
     name = f"cosmo-{kind.value}-{method.value}-{size}"
-    with mapper(cluster) as work, bar_for("sbc", runs) as done:
-        records = calibrate(configuration, runs, out / f"{name}.jsonl", mapper=work, watch=done)
     title = f"σ, H0 and ω_b uniform on the prior box, {size}²"
-    show(records, out, name, title, PARAMETERS, both=kind == SignalName.dust)
+    twice = kind == SignalName.dust
+    run_twice(configuration, runs, out, name, title, PARAMETERS, cluster, twice)

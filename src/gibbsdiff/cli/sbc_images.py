@@ -5,12 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gibbsdiff.cli.progress import bar_for
-from gibbsdiff.cli.sbc import MethodName, sbc
+from gibbsdiff.cli.sbc import (
+    Batch,
+    BurnIn,
+    Calls,
+    Chains,
+    Cluster,
+    Iterations,
+    Method,
+    MethodName,
+    Out,
+    Runs,
+    Seed,
+    sbc,
+)
+
+if TYPE_CHECKING:
+    from gibbsdiff.diagnostics import Configuration
 
 
 class Starts(StrEnum):
@@ -23,36 +39,32 @@ class Starts(StrEnum):
 @sbc.command()
 def images(
     data: Annotated[Path, typer.Option(help="Folder of test images.")],
-    runs: Annotated[int, typer.Option(help="Simulated observations.", min=2)] = 800,
+    runs: Runs = 800,
     size: Annotated[int, typer.Option(help="Side of the crops in pixels.")] = 64,
     sigma_range: Annotated[
         tuple[float, float], typer.Option(help="Prior of σ, uniform: low and high.")
     ] = (0.01, 1.0),
-    method: Annotated[MethodName, typer.Option(help="What is calibrated.")] = MethodName.gibbs,
+    method: Method = MethodName.gibbs,
     stages: Annotated[int, typer.Option(help="Of the marginal method.", min=1, max=2)] = 2,
-    chains: Annotated[int, typer.Option(help="Of Gibbs.", min=2)] = 4,
-    iterations: Annotated[int, typer.Option(help="Of Gibbs, burn-in included.", min=10)] = 60,
-    burn_in: Annotated[int, typer.Option(help="Of Gibbs.", min=0)] = 30,
+    chains: Chains = 4,
+    iterations: Iterations = 60,
+    burn_in: BurnIn = 30,
     starts: Annotated[Starts, typer.Option(help="Of Gibbs chains.")] = Starts.marginal,
-    calls: Annotated[int, typer.Option(help="Network calls for a draw of x.", min=1)] = 12,
+    calls: Calls = 12,
     model: Annotated[str, typer.Option(help="Model of the package, or a model file.")] = "natural",
     hold_out_every: Annotated[
         int, typer.Option(help="Take every N-th image alone, as training holds out; 0: all.", min=0)
     ] = 0,
     selection: Annotated[int, typer.Option(help="Leave out the first N of these.", min=0)] = 0,
-    batch: Annotated[int, typer.Option(help="Runs worked on together: a task.", min=1)] = 10,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)] = 0,
-    cluster: Annotated[
-        str | None, typer.Option(help="local:N, or the address of a Dask scheduler.")
-    ] = None,
-    out: Annotated[Path, typer.Option(help="Folder of results and figures.")] = Path("sbc"),
+    batch: Batch = 10,
+    seed: Seed = 0,
+    cluster: Cluster = None,
+    out: Out = Path("sbc"),
 ) -> None:
     """Calibrate on crops of photographs with the network, over the whole prior box.
 
     Results are kept in OUT after every batch; the same command goes on from there.
     """
-    from gibbsdiff.cluster import mapper
-    from gibbsdiff.diagnostics import calibrate
     from gibbsdiff.diagnostics.images import PARAMETERS, photograph_configuration
 
     arguments: dict[str, Any] = {"size": size, "sigma": sigma_range, "method": method.value}
@@ -63,26 +75,36 @@ def images(
     else:
         arguments |= {"stages": stages}
     configuration = photograph_configuration(data, seed, min(batch, runs), model, **arguments)
-    configuration.build()
-    out.mkdir(parents=True, exist_ok=True)
-    name = f"images-{method.value}-{size}"
-    with mapper(cluster) as work, bar_for("sbc", runs) as done:
-        records = calibrate(configuration, runs, out / f"{name}.jsonl", mapper=work, watch=done)
     title = f"σ uniform on [{sigma_range[0]:g}, {sigma_range[1]:g}], {size}²"
-    show(records, out, name, title, PARAMETERS)
+    name = f"images-{method.value}-{size}"
+    run_twice(configuration, runs, out, name, title, PARAMETERS, cluster)
 
 
-def show(
-    records: Any, out: Path, name: str, title: str, parameters: Sequence[str], both: bool = True
+def run_twice(
+    configuration: Configuration,
+    runs: int,
+    out: Path,
+    name: str,
+    title: str,
+    parameters: Sequence[str],
+    cluster: str | None,
+    both: bool = True,
 ) -> None:
-    """Print the report, or both of them, raw and with model error; write the tables and figures."""
+    """Calibrate with a progress bar; print the report, or both of them, raw and with model error;
+    write the tables and figures.
+    """
     from gibbsdiff.benchmark.tables import replace_text
-    from gibbsdiff.diagnostics import report
+    from gibbsdiff.cluster import mapper
+    from gibbsdiff.diagnostics import calibrate, report
     from gibbsdiff.diagnostics.box import bias_lines, box_figure
     from gibbsdiff.diagnostics.figure import figure
     from gibbsdiff.diagnostics.twice import halves
     from gibbsdiff.plots import save
 
+    configuration.build()
+    out.mkdir(parents=True, exist_ok=True)
+    with mapper(cluster) as work, bar_for("sbc", runs) as done:
+        records = calibrate(configuration, runs, out / f"{name}.jsonl", mapper=work, watch=done)
     raw, wide = halves(records) if both else (records, [])
     parts, files = [title, *bias_lines(raw, parameters)], []
     for half, words, ending in (

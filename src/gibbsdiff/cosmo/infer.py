@@ -124,9 +124,7 @@ def second_stage(marginal: Marginal, mode: Mode, sampler: Sampler, seed: int = 0
     more than the posterior is wide, and steps along H⁻¹ run away.
     """
     refined = marginal.refine(mode, sampler, seed=seed)
-    denoiser, wide = marginal.denoiser, mode
-    if isinstance(denoiser, SpectralDenoiser) and denoiser.calibration is not None:
-        wide = with_model_error(marginal, mode, denoiser.calibration)
+    wide = with_model_error(marginal, mode)
     apart = refined.phi - mode.phi
     distance = (apart * torch.linalg.solve(wide.covariance, apart)).sum(-1).sqrt()
     return mode if float(distance.max()) > FAR else refined

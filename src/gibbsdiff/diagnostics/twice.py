@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.diagnostics.sbc import Method, Outcome, Record, settled
-from gibbsdiff.diffusion.denoiser import Denoiser, SpectralDenoiser
+from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.fourier import Shape
 from gibbsdiff.gibbs import Gibbs, Settings
@@ -88,7 +88,6 @@ def by_marginal(
     denoiser: Denoiser,
     search: Search,
     sampler: Sampler | None = None,
-    iterations: int = 5,
 ) -> Method:
     """The marginal method, one observation after the other, with a second stage if it is given a
     `sampler` of x. Draws are Gaussian around the mode, inside the box.
@@ -100,10 +99,10 @@ def by_marginal(
             marginal = Marginal(row[None], noise, denoiser, seed=seed)
             mode = search(marginal)
             if sampler is not None:
-                mode = marginal.refine(mode, sampler, iterations=iterations, chains=2, seed=seed)
+                mode = marginal.refine(mode, sampler, iterations=5, chains=2, seed=seed)
             both = [
                 marginal.draws(m, DRAWS, seed, points=0, chains=CHAINS)[0]
-                for m in (mode, widened(marginal, mode))
+                for m in (mode, with_model_error(marginal, mode))
             ]
             found.append(torch.cat(both, -1))
             fine.append(bool(mode.converged.all()))
@@ -161,7 +160,7 @@ def by_chains(
             for i, phi in zip(slow, again, strict=True):
                 draws[i] = phi
                 calls[i] += more
-        added = (widened(marginal, mode).covariance - mode.covariance).double()
+        added = (with_model_error(marginal, mode).covariance - mode.covariance).double()
         values, vectors = torch.linalg.eigh((added + added.mT) / 2)
         factor = vectors * values.clamp(min=0).sqrt().unsqueeze(-2)
         both = []
@@ -172,11 +171,3 @@ def by_chains(
         return Outcome(both, calls)
 
     return method
-
-
-def widened(marginal: Marginal, mode: Mode) -> Mode:
-    """The mode with the model's error, where the model knows it."""
-    denoiser = marginal.denoiser
-    if isinstance(denoiser, SpectralDenoiser) and denoiser.calibration is not None:
-        return with_model_error(marginal, mode, denoiser.calibration)
-    return mode
