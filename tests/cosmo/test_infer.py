@@ -1,16 +1,15 @@
 """Dust that is Gaussian: the posterior of the cosmology is known, and both methods must have it."""
 
 import math
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import pytest
 import torch
 
-from gibbsdiff.cosmo.infer import climb, gaussian_start, infer, second_stage
+from gibbsdiff.cosmo.infer import gaussian_start, infer
 from gibbsdiff.cosmo.mock import mock
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.signal import TabulatedSignal
-from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.fourier import exact_groups, power
 from gibbsdiff.inference import Options
 from gibbsdiff.marginal import Marginal
@@ -90,7 +89,7 @@ def test_the_marginal_score_is_the_slope_of_the_evidence():
 
 def test_infer_draws_around_the_exact_posterior():
     denoiser, noise, mixture = problem()
-    options = Options("marginal", chains=4, draws=500, second_stage=False, calls=1, samples=2)
+    options = Options("marginal", chains=4, draws=500, calls=1, samples=2)
     result = infer(mixture, denoiser, noise, options)
     mean, sd = exact()
     draws = result.phi.flatten(0, 1)  # a Gaussian, where the posterior is a little skew
@@ -117,21 +116,3 @@ def test_gibbs_has_the_exact_posterior():
         assert abs(row.mean - float(mean[i])) < 4 * error
         assert abs(row.sd / float(sd[i]) - 1) < 5 / math.sqrt(2 * row.ess_bulk)
     assert result.truth == TRUTH
-
-
-def test_a_second_stage_that_runs_away_is_not_followed():
-    """Right draws of x are followed; draws that leave y - x five times too large are not."""
-    denoiser, noise, mixture = problem()
-    marginal = Marginal(mixture.y[None], noise, denoiser)
-    mode = climb(marginal, torch.tensor([TRUTH], dtype=torch.float64), SIGNAL)
-    right = second_stage(marginal, mode, partial(few_step, calls=1), seed=2)
-    sd = mode.covariance[0].diagonal().sqrt()
-    assert 0 < float(((right.phi - mode.phi)[0] / sd).norm()) < 3
-
-    def liar(denoiser, y, noise, rng):
-        drawn = few_step(denoiser, y, noise, rng, calls=1)
-        return drawn._replace(x=y + 5 * (drawn.x - y))
-
-    astray = marginal.refine(mode, liar)
-    assert float(((astray.phi - mode.phi)[0] / sd).abs().max()) > 10
-    assert second_stage(marginal, mode, liar) is mode

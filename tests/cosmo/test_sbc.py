@@ -59,9 +59,7 @@ def test_a_run_on_gaussian_dust_does_not_depend_on_its_batch(method):
 
 
 def test_maps_are_judged_with_and_without_the_networks_error(maps, model):
-    configuration = patch_configuration(
-        maps, model, batch=2, size=SIDE, method="marginal", stages=1, calls=2
-    )
+    configuration = patch_configuration(maps, model, batch=2, size=SIDE, method="marginal", calls=2)
     records = calibrate(configuration, 2)
     raw, wide = halves(records)
     assert [r.truth for r in raw] == [r.truth for r in wide]
@@ -107,7 +105,6 @@ def test_bad_input(maps, model, tmp_path, command):
     for known, words in (
         ({"size": 8}, "size: 8 pixels; at least 16"),
         ({"method": "magic"}, "method magic"),
-        ({"stages": 3}, "stages 3"),
         ({"dust": str(maps), "size": SIDE, "model": str(model), "model_digest": "0" * 16},
          "not the same file on every machine"),
         ({"dust": str(maps), "size": SIDE, "model": str(model), "dust_digest": "0" * 16},

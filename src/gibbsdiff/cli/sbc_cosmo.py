@@ -45,9 +45,6 @@ def cosmo(
     runs: Runs = 300,
     size: Annotated[int, typer.Option(help="Side in pixels; of dust, 128 or 256.")] = 128,
     method: Method = MethodName.gibbs,
-    stages: Annotated[
-        int, typer.Option(help="Of the marginal method, on maps of dust.", min=1, max=2)
-    ] = 2,
     chains: Chains = 4,
     iterations: Iterations = 120,
     burn_in: BurnIn = 20,
@@ -75,7 +72,7 @@ def cosmo(
         arguments |= {"chains": chains, "iterations": iterations, "burn_in": burn_in}
         arguments |= {"longer": longer}
     if kind == SignalName.dust:
-        arguments |= {"calls": calls} | ({} if method == MethodName.gibbs else {"stages": stages})
+        arguments |= {"calls": calls}
     configuration = patch_configuration(dust, model, seed, min(batch, runs), **arguments)
     name = f"cosmo-{kind.value}-{method.value}-{size}"
     title = f"σ, H0 and ω_b uniform on the prior box, {size}²"

@@ -21,8 +21,9 @@ from gibbsdiff.cosmo.infer import (
     DustModel,
     centre_of,
     climb,
+    drawing,
     dust_model,
-    second_stage,
+    searching,
     start_of,
 )
 from gibbsdiff.cosmo.mock import held_out
@@ -57,7 +58,6 @@ def patches(
     dust_digest: str = "",
     model: str | None = None,
     model_digest: str = "",
-    stages: int = 2,
     chains: int = 4,
     iterations: int = 120,
     burn_in: int = 20,
@@ -67,13 +67,12 @@ def patches(
     """Gaussian dust with the spectrum of simulated dust; or maps of the file `dust` that the model
     was not trained on, shifted, flipped and transposed at random, and the network.
 
-    Both methods as `gibbsdiff cmb infer` runs them; Gaussian dust needs one call for a draw of x,
-    and no second stage.
+    Both methods as `gibbsdiff cmb infer` runs them; Gaussian dust needs one call for a draw of x.
     """
     if size < SMALLEST:
         raise InputError(f"size: {size} pixels; at least {SMALLEST} are needed")
-    if method not in ("gibbs", "marginal") or stages not in (1, 2):
-        raise InputError(f"method {method}, stages {stages}: gibbs or marginal, 1 or 2")
+    if method not in ("gibbs", "marginal"):
+        raise InputError(f"method {method}: gibbs or marginal")
     noise = CMBNoise()
     # An exact draw of x costs next to nothing: fewer transitions of φ for each of them.
     brief = {"transitions": 2, "warm_up": 100} if dust is None else {}
@@ -84,20 +83,19 @@ def patches(
         denoiser, moments = GaussianDenoiser(DUST), None
         signal = partial(_gaussian, denoiser, size)
         sampler: Sampler = partial(few_step, calls=1)
-        refiner = None
     else:
         found = _model(size, model, model_digest)
         denoiser, moments = found.denoiser, found.moments
         signal = partial(shifted, dust, dust_digest, size, model, model_digest)
         signal(Streams(0, []))  # a file that is not there is found before any work
         sampler = partial(few_step, calls=calls, floor=FLOOR)
-        refiner = sampler if stages == 2 else None
     search = partial(_mode, moments)
     if method == "marginal":
-        run = by_marginal(noise, denoiser, partial(_mode, moments, refiner=refiner))
+        run = by_marginal(noise, searching(denoiser), search)
     else:
         centre = partial(centre_of, noise=noise, moments=moments)
-        run = by_chains(noise, denoiser, settings, sampler, search, longer=longer, centre=centre)
+        chains_of = partial(by_chains, longer=longer, centre=centre, drawing=drawing)
+        run = chains_of(noise, searching(denoiser), settings, sampler, search)
     if dust is None:
         return Problem(noise, signal, once(run, len(PARAMETERS)))
     return Problem(Twice(noise), signal, run)
@@ -127,12 +125,11 @@ def _gaussian(denoiser: GaussianDenoiser, size: int, rng: Streams) -> Tensor:
     return denoiser.prior((size, size), rng).float()
 
 
-def _mode(moments: MomentStart | None, search: Marginal, refiner: Sampler | None = None) -> Mode:
+def _mode(moments: MomentStart | None, search: Marginal) -> Mode:
     assert isinstance(search.denoiser, GaussianDenoiser | SpectralDenoiser)
     signal = search.denoiser.signal
     rows = [start_of(row[None], signal, search.noise, moments) for row in search.y]
-    mode = climb(search, torch.cat(rows), signal)
-    return mode if refiner is None else second_stage(search, mode, refiner)
+    return climb(search, torch.cat(rows), signal)
 
 
 @lru_cache(maxsize=2)
@@ -171,4 +168,6 @@ def patch_configuration(
         dust_model(size, model)
         known["model_digest"] = _digest(str(model) if model else f"dust{size}")
         known["model"] = None if model is None else str(model)
+        if known.get("method") == "gibbs":
+            batch = 1  # draws are made with a denoiser that is adapted to one map
     return Configuration("gibbsdiff.diagnostics.cosmo:patches", known, seed, batch)

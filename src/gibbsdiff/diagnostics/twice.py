@@ -29,6 +29,9 @@ Search = Callable[[Marginal], Mode]
 Centre = Callable[[Tensor, Mode], tuple[Tensor, Tensor]]
 """What chains start around, given y and the mode: means (B, d), covariances (B, d, d)."""
 
+Drawing = Callable[[Marginal, Mode], Denoiser]
+"""What x is drawn with, once the mode is known."""
+
 
 class Twice(NoiseModel):
     """A noise whose φ stands twice in a row: judged raw, and with the model's error."""
@@ -121,6 +124,7 @@ def by_chains(
     from_mode: bool = True,
     longer: int = 1,
     centre: Centre = lambda y, mode: (mode.phi, mode.covariance),
+    drawing: Drawing = lambda marginal, mode: marginal.denoiser,
 ) -> Method:
     """Gibbs chains, all observations in one batch; their model error is the marginal method's.
 
@@ -134,6 +138,7 @@ def by_chains(
     def method(y: Tensor, rng: Streams) -> Outcome:
         marginal = Marginal(y, noise, denoiser)
         mode = search(marginal)
+        drawn = drawing(marginal, mode)
         start = None
         if from_mode:
             columns = []
@@ -143,7 +148,7 @@ def by_chains(
             start = torch.stack(columns)
 
         def run(rows: list[int], how: Settings, label: int) -> tuple[list[Tensor], int]:
-            own = Gibbs(y[rows], noise, denoiser, how, sampler)
+            own = Gibbs(y[rows], noise, drawn, how, sampler)
             # Keyed by the run instead of the place in the batch.
             keys = [(*rng.keys[i], label, chain) for i in rows for chain in range(how.chains)]
             own.streams = Streams(rng.seed, keys)

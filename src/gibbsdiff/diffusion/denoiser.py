@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from gibbsdiff.diffusion.calibration import Calibration, between
+from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration, between
 from gibbsdiff.diffusion.signal import Signal, Wiener, wiener
+from gibbsdiff.diffusion.tweedie import derivative, own_factor
 from gibbsdiff.fourier import (
     Shape,
     between_references,
@@ -66,11 +67,13 @@ class NetworkError(Covariance):
 
 
 class Losses(NamedTuple):
-    """Per image: the error relative to the Wiener filter's, eq. (6), and the negative
-    log-likelihoods of the residual's pixels (v) and of its spectrum (B), eq. (7).
+    """Per image: the error relative to the Wiener filter's, eq. (6), in pixels and in units of
+    the noise, and the negative log-likelihoods of the residual's pixels (v) and of its
+    spectrum (B), eq. (7).
     """
 
     relative: Tensor
+    whitened: Tensor
     pixel: Tensor
     spectral: Tensor
 
@@ -81,6 +84,7 @@ class SpectralDenoiser(nn.Module):
     D = m + skip ∗ (z-m) + √V ∗ F_θ(3·skip ∗ (z-m), T^(-½) ∗ (z-m); descriptor)
 
     With a `tile`, F_θ sees large images in pieces of at most tile² pixels; filters stay global.
+    With a `probe`, the seed of one, the error has the power that ∂D/∂z tells, eq. (13).
     """
 
     def __init__(
@@ -90,48 +94,86 @@ class SpectralDenoiser(nn.Module):
         calibration: Calibration | None = None,
         *,
         tile: int | None = None,
+        probe: int | None = None,
     ) -> None:
         super().__init__()
         self.network = network
         self.signal = signal
         self.calibration = calibration
         self.tile = tile
+        self.probe = probe
 
     def tiled(self, tile: int = 1024) -> SpectralDenoiser:
         """The same denoiser, by the same weights, in memory that large images need: `Tiled`."""
         return SpectralDenoiser(self.network, self.signal, self.calibration, tile=tile)
 
+    def probed(self, seed: int = 0) -> SpectralDenoiser:
+        """The same denoiser, whose error power is read off ∂D/∂z: a call costs about three."""
+        return SpectralDenoiser(self.network, self.signal, self.calibration, probe=seed)
+
+    def adapted(self, z: Tensor, noise: SpectralCovariance) -> SpectralDenoiser:
+        """The same denoiser with c of eq. (7) for one image z (1, C, H, W), by ∂D/∂z, at every
+        level of the noise.
+        """
+        with torch.no_grad():
+            _, _, own = self._probed(z, noise, self.probe or 0)
+        old, own = self.calibration, own[0, :, :, None]
+        if old is None:
+            knots = own.shape[0] * own.shape[1]
+            old = Calibration(own.new_zeros(1, 1, len(LOG_RATIO)), own.new_zeros(knots, knots))
+        table = replace(old, log_c=old.log_c.to(own) + own)
+        return SpectralDenoiser(self.network, self.signal, table, tile=self.tile)
+
     def forward(self, z: Tensor, noise: SpectralCovariance) -> Estimate:
         """D and its error model."""
+        if self.probe is None:
+            return Estimate(*self._modelled(z, noise))
+        mean, error, own = self._probed(z, noise, self.probe)
+        log_c = _in_every_mode(own.to(z), noise.shape)
+        return Estimate(mean, replace(error, G=error.G * torch.exp(0.5 * log_c)))
+
+    def _probed(
+        self, z: Tensor, noise: SpectralCovariance, seed: int
+    ) -> tuple[Tensor, NetworkError, Tensor]:
+        """The mean, the heads' error, and log c by the derivative: (B, C, 8)."""
+
+        def split(at: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+            mean, error = self._modelled(at, noise)
+            return mean, (error.G, error.log_variance)
+
+        mean, J, parts = derivative(split, z, noise, seed)
+        error = NetworkError(*parts)
+        return mean, error, own_factor(error.power / noise.power, J, noise)
+
+    def _modelled(self, z: Tensor, noise: SpectralCovariance) -> tuple[Tensor, NetworkError]:
+        """D, and the error by heads and table."""
         mean, heads, w = self._evaluate(z, noise)
-        G2 = w.V * torch.exp(self.log_bands(heads, noise.shape))
+        G2 = w.V * torch.exp(_in_every_mode(heads.log_bands, noise.shape))
         if self.calibration is not None:
             known = (noise.power, self._signal(z), noise.shape)
             G2 = G2 * self.calibration.factor(*known)
             if self.calibration.gain is not None:
                 gain = between(self.calibration.gain, *known)
                 mean = mean + from_opponent(filtered(to_opponent(z - mean), gain))
-        return Estimate(mean, NetworkError(G2.sqrt(), heads.log_variance))
+        return mean, NetworkError(G2.sqrt(), heads.log_variance)
 
     def losses(self, x: Tensor, z: Tensor, noise: SpectralCovariance) -> Losses:
-        """Eq. (6) and the two likelihoods, on the detached residual of the correction."""
+        """Eq. (6) twice, and the two likelihoods on the detached residual of the correction."""
         mean, heads, w = self._evaluate(z, noise)
         modes = half_plane(noise.shape)
         scale = modes.mean(w.V.flatten(2)).mean((1, 2))
         relative = (mean - x).square().mean((1, 2, 3)) / scale
-        residual = filtered(to_opponent((x - mean).detach()), w.V.rsqrt())
+        error = to_opponent(x - mean)
+        in_noise = filtered(error, noise.power.rsqrt()).square().mean((1, 2, 3))
+        whitened = in_noise / modes.mean((w.V / noise.power).flatten(2)).mean((1, 2))
+        residual = filtered(error.detach(), w.V.rsqrt())
         v = heads.log_variance
         pixel = 0.5 * (v + residual.square() * torch.exp(-v)).mean((1, 2, 3))
         level = v.detach().exp().mean((-2, -1), keepdim=True).log()
-        log_e = self.log_bands(heads, noise.shape) + level
+        log_e = _in_every_mode(heads.log_bands, noise.shape) + level
         terms = 0.5 * (log_e + power(residual) * torch.exp(-log_e))
         spectral = modes.mean(terms.flatten(2).double()).mean((1, 2))
-        return Losses(relative, pixel, spectral)
-
-    def log_bands(self, heads: Heads, shape: Shape) -> Tensor:
-        """log B², log-linear between the reference frequencies: (B, C, H, W//2+1)."""
-        weights = between_references(shape).to(heads.log_bands)
-        return (heads.log_bands @ weights).unflatten(-1, (shape[0], -1))
+        return Losses(relative, whitened, pixel, spectral)
 
     def _signal(self, z: Tensor) -> Tensor:
         return self.signal.power((z.shape[-2], z.shape[-1])).to(z)
@@ -150,3 +192,8 @@ class SpectralDenoiser(nn.Module):
         del planes
         mean = m + from_opponent(linear + filtered(heads.correction, w.V.sqrt()))
         return mean, heads, w
+
+
+def _in_every_mode(knots: Tensor, shape: Shape) -> Tensor:
+    """Log-linear between the reference frequencies: (B, C, 8) -> (B, C, H, W//2+1)."""
+    return (knots @ between_references(shape).to(knots)).unflatten(-1, (shape[0], -1))

@@ -72,13 +72,15 @@ class NetworkConfig:
 @dataclass(frozen=True)
 class StepConfig:
     """What a step does: crops of `crop`², of `later_crop`² from the fraction `later_from` of
-    the budget on, in batches of as many pixels; loss (6) + pixel · … + spectral · ….
+    the budget on, in batches of as many pixels; loss (6) + whitened · loss (6) in units of the
+    noise + pixel · … + spectral · ….
     """
 
     batch: int = 16
     crop: int = 96
     later_crop: int = 128
     later_from: float = 0.6
+    whitened: float = 0.0
     pixel: float = 0.1
     spectral: float = 0.1
     clip: float = 1.0

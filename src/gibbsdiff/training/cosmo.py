@@ -40,6 +40,7 @@ class DustCell(NamedTuple):
     psnr: float
     wiener: float
     relative: float
+    whitened: float
     pixel: float
     spectral: float
 
@@ -111,13 +112,13 @@ def calibrate_dust(
     denoiser: SpectralDenoiser, config: TrainingConfig, data: str | Path
 ) -> Calibration:
     """The error model's tables, on whole maps: first the gain, then c given the gain, then how
-    wrong the noise is given both.
+    wrong the noise is given the gain and the error by ∂D/∂y, eq. (13).
     """
     maps, noise = calibration_maps(dust_maps(config, data)), cmb_of(config.noise)
     gain = fit_gain(denoiser, maps, LEVELS, COSMOLOGIES, family=noise)
     found = calibrate(denoiser, maps, LEVELS, COSMOLOGIES, family=noise, gain=gain)
     known = SpectralDenoiser(denoiser.network, denoiser.signal, found)
-    scatter = noise_scatter(known, maps, LEVELS, COSMOLOGIES, family=noise)
+    scatter = noise_scatter(known.probed(), maps, LEVELS, COSMOLOGIES, family=noise)
     return replace(found, scatter=scatter, of_noise=True)
 
 
@@ -127,7 +128,7 @@ def release_dust(
     """Calibrate the denoiser, check it on the test block; what its card says of both."""
     maps, noise, c = dust_maps(config, data), cmb_of(config.noise), config.evaluation
     denoiser.calibration = calibrate_dust(denoiser, config, data)
-    reports = check(denoiser, maps.test, LEVELS, COSMOLOGIES, family=noise)
+    reports = check(denoiser.probed(), maps.test, LEVELS, COSMOLOGIES, family=noise)
     roles = {"selection": maps.selection, "test": maps.test}
     gains = {
         role: [_row(cell) for cell in evaluate_dust(denoiser, x, noise, c.sigma, c.cosmologies)]
@@ -164,7 +165,7 @@ class DustObjective(SpectralObjective):
         noise = cmb_of(self.config.noise)
         cells = evaluate_dust(model, images, noise, c.sigma, c.cosmologies, c.batch)
         row = {}
-        for name in ("gain", "psnr", "wiener", "relative", "pixel", "spectral"):
+        for name in ("gain", "psnr", "wiener", "relative", "whitened", "pixel", "spectral"):
             values = [getattr(cell, name) for cell in cells]
             row[name] = sum(values) / len(values)
             if name in ("gain", "psnr", "wiener", "relative"):

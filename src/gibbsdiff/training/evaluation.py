@@ -29,6 +29,7 @@ class Cell(NamedTuple):
     phi: float
     psnr: float
     relative: float
+    whitened: float
     pixel: float
     spectral: float
 
@@ -66,7 +67,7 @@ def evaluate(
 def summary(cells: Sequence[Cell]) -> dict[str, float]:
     """PSNR of every cell, and the means over cells."""
     row = {cell.name: cell.psnr for cell in cells}
-    for name in ("psnr", "relative", "pixel", "spectral"):
+    for name in ("psnr", "relative", "whitened", "pixel", "spectral"):
         row[name] = sum(getattr(cell, name) for cell in cells) / len(cells)
     return row
 
@@ -122,7 +123,7 @@ def observed(
 def _scores(
     denoiser: SpectralDenoiser, x: Tensor, sigma: float, phi: float, seed: int, first: int
 ) -> Tensor:
-    """PSNR and the three losses per image: (4, B)."""
+    """PSNR and the losses per image: (5, B)."""
     y, noise = observed(x, sigma, phi, seed, first)
     device = next(denoiser.parameters()).device
     x, y, noise = x.to(device), y.to(device), noise.to(device)

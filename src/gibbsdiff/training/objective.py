@@ -86,13 +86,14 @@ class Objective(ABC, Generic[M]):
 
 
 class SpectralObjective(Objective[SpectralDenoiser]):
-    """Loss (6) and the two likelihoods of the error model of eq. (7)."""
+    """Loss (6), in pixels and in units of the noise, and the two likelihoods of eq. (7)."""
 
-    parts = ("relative", "pixel", "spectral")
+    parts = ("relative", "whitened", "pixel", "spectral")
 
     def __init__(self, config: TrainingConfig, signal: Signal | None = None) -> None:
         super().__init__(config)
-        self.weights = (1.0, config.step.pixel, config.step.spectral)
+        c = config.step
+        self.weights = (1.0, c.whitened, c.pixel, c.spectral)
         self.signal = signal or config.signal
 
     def model(self) -> SpectralDenoiser:
@@ -114,7 +115,7 @@ class SpectralObjective(Objective[SpectralDenoiser]):
     def losses(
         self, model: SpectralDenoiser, x: Tensor, z: Tensor, noise: SpectralCovariance
     ) -> Sequence[Tensor]:
-        """Relative, pixel, spectral."""
+        """Those of `Losses`."""
         return model.losses(x, z, noise)
 
     def evaluate(self, model: SpectralDenoiser, images: Tensor) -> dict[str, float]:
