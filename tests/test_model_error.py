@@ -1,4 +1,4 @@
-"""Model error, eq. (12): the mode moves with the error model as the linear response says."""
+"""Model error, eq. (12): the mode moves with N̂ as the linear response says."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.calibration import Calibration
 from gibbsdiff.diffusion.denoiser import Estimate
 from gibbsdiff.diffusion.signal import NATURAL
-from gibbsdiff.fourier import between_references
+from gibbsdiff.fourier import between_references, power, to_opponent
 from gibbsdiff.marginal import Marginal
 from gibbsdiff.model_error import response, with_model_error
 from gibbsdiff.noise import PowerLawNoise, SpectralCovariance
@@ -17,13 +17,14 @@ SHAPE = (48, 48)
 EXACT = GaussianDenoiser(NATURAL)
 
 
-def off_by(log_c):
-    """The exact denoiser with its error power off by a factor c(|k|) per channel, (3, 8)."""
-    factor = torch.exp(log_c @ between_references(SHAPE)).reshape(1, 3, SHAPE[0], -1)
+def off_by(delta):
+    """The exact denoiser with N̂ = |y-D|² + Ê off by a factor 1 + δ(|k|) per channel, (3, 8)."""
+    factor = (delta @ between_references(SHAPE)).reshape(1, 3, SHAPE[0], -1)
 
     def denoiser(z, noise):
         mean, error = EXACT(z, noise)
-        return Estimate(mean, SpectralCovariance(error.power * factor, SHAPE))
+        left = power(to_opponent(z - mean)) + error.power
+        return Estimate(mean, SpectralCovariance(error.power + factor * left, SHAPE))
 
     return denoiser
 
@@ -35,21 +36,21 @@ def observation():
     return noise, x + noise.draw(SHAPE, (0.15, -0.3), Streams.batch(1, 1), 3)
 
 
-def mode_of(noise, y, log_c):
-    marginal = Marginal(y, noise, off_by(log_c))
+def mode_of(noise, y, delta):
+    marginal = Marginal(y, noise, off_by(delta))
     return marginal, marginal.mode(start=(0.15, -0.3))
 
 
 @pytest.mark.parametrize(("channel", "knot"), [(0, 4), (0, 6), (1, 5), (2, 7)])
 def test_the_mode_moves_as_the_response_says(observation, channel, knot):
     noise, y = observation
-    log_c = torch.zeros(3, 8).double()
-    marginal, mode = mode_of(noise, y, log_c)
+    delta = torch.zeros(3, 8).double()
+    marginal, mode = mode_of(noise, y, delta)
     A = response(marginal, mode)[0].reshape(2, 3, 8)[:, channel, knot]
     moved = []
     for sign in (-1, 1):
-        log_c[channel, knot] = sign * 0.1
-        moved.append(mode_of(noise, y, log_c)[1].phi[0])
+        delta[channel, knot] = sign * 0.1
+        moved.append(mode_of(noise, y, delta)[1].phi[0])
     slope = (moved[1] - moved[0]) / 0.2
     sd = mode.covariance[0].diagonal().sqrt()
     # Half of a percent of the sd is how well a mode is found.
@@ -58,7 +59,7 @@ def test_the_mode_moves_as_the_response_says(observation, channel, knot):
 
 
 def test_the_added_covariance_is_that_of_modes_over_random_errors(observation):
-    """Modes under log c drawn from its covariance scatter by A Cov Aᵀ."""
+    """Modes under δ drawn from its covariance scatter by A Cov Aᵀ."""
     noise, y = observation
     marginal, mode = mode_of(noise, y, torch.zeros(3, 8).double())
     sd = 0.1 * torch.ones(24).double()
@@ -86,13 +87,11 @@ def test_a_factor_of_all_the_noise_moves_sigma_as_it_must(observation):
 
     marginal = Marginal(y, noise, known)
     mode = marginal.mode(start=(0.15, -0.3))
-    A = response(marginal, mode, of_noise=True)[0].sum(-1)
+    A = response(marginal, mode)[0].sum(-1)
     # The information is that of the noise drawn, not of its mean: 3 % of N in 3456 modes.
     assert float(A[0]) == pytest.approx(float(mode.phi[0, 0]) / 2, rel=0.05)
     assert abs(float(A[1])) < 0.05
-    calibration = Calibration(
-        torch.zeros(3, 8, 10).double(), torch.ones(24, 24).double(), None, True
-    )
+    calibration = Calibration(torch.zeros(3, 8, 10).double(), torch.ones(24, 24).double())
     added = with_model_error(marginal, mode, calibration).covariance - mode.covariance
     assert float(added[0, 0, 0]) == pytest.approx(float(A[0]) ** 2)
 

@@ -38,22 +38,14 @@ class Options:
     progress: bool = False
 
 
-def by_marginal(
-    marginal: Marginal,
-    mode: Mode,
-    sampler: Sampler,
-    options: Options,
-    denoiser: Denoiser | None = None,
-) -> Posterior:
-    """The posterior of one picture from its mode: φ with model error, x by one call, samples.
-
-    Samples are drawn with another `denoiser` than the search's if it is given.
-    """
+def by_marginal(marginal: Marginal, mode: Mode, sampler: Sampler, options: Options) -> Posterior:
+    """The posterior of one picture from its mode: φ with model error, x by one call, samples."""
     raw = mode.covariance[0].diagonal().sqrt()
     mode = with_model_error(marginal, mode)
     phi = marginal.draws(mode, options.draws, options.seed, points=0, chains=options.chains)[0]
     view, y, noise = marginal.view, marginal.y, marginal.noise
-    samples, calls = _samples(y, phi, view, denoiser or marginal.denoiser, sampler, options)
+    denoiser = marginal.drawing(mode.phi) if options.samples else marginal.denoiser
+    samples, calls = _samples(y, phi, view, denoiser, sampler, options)
     found = bool(mode.converged.all())
     return Posterior(
         noise.names,
@@ -119,10 +111,9 @@ def by_gibbs(
     options: Options,
     sampler: Sampler | None = None,
     around: tuple[Tensor, Tensor] | None = None,
-    denoiser: Denoiser | None = None,
 ) -> Posterior:
     """Gibbs from over-dispersed starts around the mode, or around another mean (1, d) and
-    covariance (1, d, d); with another `denoiser` than the search's if it is given.
+    covariance (1, d, d).
     """
     rng = Streams(options.seed, [(0, 3, c) for c in range(options.chains)])
     mean, covariance = around or (mode.phi, mode.covariance)
@@ -138,7 +129,7 @@ def by_gibbs(
     (result,) = gibbs(
         marginal.y,
         marginal.noise,
-        denoiser or marginal.denoiser,
+        marginal.drawing(mode.phi),
         settings=settings,
         sampler=sampler or partial(few_step, calls=options.calls),
         start=start[None],

@@ -11,7 +11,7 @@ from gibbsdiff.diffusion.signal import NATURAL
 from gibbsdiff.fourier import between_references, half_plane
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.training.evaluation import observed
-from gibbsdiff.training.noise_error import fit_gain, noise_scatter
+from gibbsdiff.training.noise_error import calibrate, fit_gain, noise_scatter
 
 SHAPE = (48, 48)
 CELLS = ((0.05, 0.2), (-1.0, 0.0, 1.0))
@@ -87,3 +87,11 @@ def test_scatter_is_what_images_of_other_strength_leave(silent, gaussian_images)
     assert float(found[6, 6]) == pytest.approx(float(exact), rel=0.4)
     # Bands of one image are wrong together.
     assert float(found[6, 7]) > 0.9 * float(found[6, 6] * found[7, 7]) ** 0.5
+
+
+def test_the_exact_filter_needs_no_calibration(silent, gaussian_images):
+    found = calibrate(silent(), gaussian_images, *CELLS, with_gain=True)
+    assert float(found.gain.abs().max()) < 0.03
+    assert float(found.log_c[:, 3:].abs().max()) < 0.1
+    assert found.scatter.diagonal().reshape(3, 8)[:, 5:].max() < 1e-3
+    assert calibrate(silent(), gaussian_images, (0.1,), (0.0,)).gain is None

@@ -16,7 +16,7 @@ from torch import Tensor
 from gibbsdiff.baselines import bm3d_as_used, bm3d_told, load_dncnn, non_local_means
 from gibbsdiff.baselines.dncnn import DnCNN
 from gibbsdiff.blind import FIRST, denoise
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.diffusion.denoiser import Denoiser, SpectralDenoiser
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.gibbs import Settings, gibbs
@@ -169,13 +169,14 @@ def gibbs_rows(seen: Observation, options: Options) -> dict[str, Estimate]:
 def chains(seen: Observation, options: Options) -> Posterior:
     """The Gibbs sampler as the options say, on periodic power-law noise."""
     how, noise = options.gibbs, PowerLawNoise()
-    denoiser = network(options.model, options.digest("model"))
+    denoiser: Denoiser = network(options.model, options.digest("model"))
     rng = Streams(seen.seed, [(0, 3, chain) for chain in range(how.chains)])
     start, calls = regression_start(seen.y, noise), 0
     if how.starts == "marginal":
         search = Marginal(seen.y, noise, denoiser, seed=seen.seed)
         mode = search.mode(start, most=FIRST - 1 - len(noise.parameters))
-        starts, calls = spread(mode.phi[0], mode.covariance[0], noise, rng), search.calls
+        starts = spread(mode.phi[0], mode.covariance[0], noise, rng)
+        denoiser, calls = search.drawing(mode.phi), search.calls
     else:
         starts = noise.draw_prior(rng)
         starts[:, 0] = start[:, 0]

@@ -16,7 +16,7 @@ from gibbsdiff.checks import InputError
 from gibbsdiff.cosmo.gaussian import fisher
 from gibbsdiff.cosmo.mock import Mixture
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.denoiser import Denoiser, SpectralDenoiser
+from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.fourier import Wavevectors, power
@@ -115,27 +115,6 @@ def climb(marginal: Marginal, start: Tensor, signal: Signal) -> Mode:
     return replace(mode, covariance=torch.linalg.inv(H))
 
 
-def searching(denoiser: SpectralDenoiser | GaussianDenoiser) -> SpectralDenoiser | GaussianDenoiser:
-    """What the mode is looked for with: a network whose error power is read off ∂D/∂y, eq. (13).
-
-    Heads tell it to some 10 % for a map, and what they are wrong by is several sd of σ.
-    """
-    return denoiser.probed() if isinstance(denoiser, SpectralDenoiser) else denoiser
-
-
-def drawing(marginal: Marginal, mode: Mode) -> Denoiser:
-    """What dust is drawn with: the heads, corrected for this one map at the mode.
-
-    As good as ∂D/∂y at every level of the noise, and a third of its cost.
-    """
-    denoiser = marginal.denoiser
-    if not isinstance(denoiser, SpectralDenoiser):
-        return denoiser
-    return denoiser.adapted(
-        marginal.y, marginal.noise.covariance(marginal.shape, mode.phi, marginal.y.dtype)
-    )
-
-
 def centre_of(
     y: Tensor, mode: Mode, noise: StationaryNoise, moments: MomentStart | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -161,7 +140,7 @@ def infer(
     """
     begun = time.perf_counter()
     y = mixture.y[None]
-    marginal = Marginal(y, noise, searching(denoiser), seed=options.seed)
+    marginal = Marginal(y, noise, denoiser, seed=options.seed)
     sampler = partial(few_step, calls=options.calls, floor=FLOOR)
     status = Console(stderr=True).status("searching for the mode of p(σ, H0, ω_b | y)")
     if options.progress:
@@ -169,14 +148,13 @@ def infer(
     try:
         start = start_of(y, denoiser.signal, noise, moments, options.seed)
         mode = climb(marginal, start, denoiser.signal)
-        drawn = drawing(marginal, mode)
         if options.method == "marginal":
             once = replace(options, second_stage=False)
-            result = by_marginal(marginal, mode, sampler, once, drawn)
+            result = by_marginal(marginal, mode, sampler, once)
     finally:
         status.stop()
     if options.method != "marginal":
         around = centre_of(y, mode, noise, moments)
-        result = by_gibbs(marginal, mode, options, sampler, around, drawn)
+        result = by_gibbs(marginal, mode, options, sampler, around)
     seconds = time.perf_counter() - begun
     return replace(result, seconds=seconds, unit=mixture.unit, truth=mixture.truth)

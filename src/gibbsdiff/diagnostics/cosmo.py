@@ -21,9 +21,7 @@ from gibbsdiff.cosmo.infer import (
     DustModel,
     centre_of,
     climb,
-    drawing,
     dust_model,
-    searching,
     start_of,
 )
 from gibbsdiff.cosmo.mock import held_out
@@ -91,11 +89,10 @@ def patches(
         sampler = partial(few_step, calls=calls, floor=FLOOR)
     search = partial(_mode, moments)
     if method == "marginal":
-        run = by_marginal(noise, searching(denoiser), search)
+        run = by_marginal(noise, denoiser, search)
     else:
         centre = partial(centre_of, noise=noise, moments=moments)
-        chains_of = partial(by_chains, longer=longer, centre=centre, drawing=drawing)
-        run = chains_of(noise, searching(denoiser), settings, sampler, search)
+        run = by_chains(noise, denoiser, settings, sampler, search, longer=longer, centre=centre)
     if dust is None:
         return Problem(noise, signal, once(run, len(PARAMETERS)))
     return Problem(Twice(noise), signal, run)

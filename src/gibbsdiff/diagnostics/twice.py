@@ -29,9 +29,6 @@ Search = Callable[[Marginal], Mode]
 Centre = Callable[[Tensor, Mode], tuple[Tensor, Tensor]]
 """What chains start around, given y and the mode: means (B, d), covariances (B, d, d)."""
 
-Drawing = Callable[[Marginal, Mode], Denoiser]
-"""What x is drawn with, once the mode is known."""
-
 
 class Twice(NoiseModel):
     """A noise whose φ stands twice in a row: judged raw, and with the model's error."""
@@ -124,9 +121,9 @@ def by_chains(
     from_mode: bool = True,
     longer: int = 1,
     centre: Centre = lambda y, mode: (mode.phi, mode.covariance),
-    drawing: Drawing = lambda marginal, mode: marginal.denoiser,
 ) -> Method:
-    """Gibbs chains, all observations in one batch; their model error is the marginal method's.
+    """Gibbs chains, all observations in one batch; their model error is the marginal method's. One
+    observation alone is drawn with a denoiser that is adapted to it, as `gibbsdiff.denoise` does.
 
     What eq. (12) adds to a covariance is added to the draws as Gaussian noise. Chains that have not
     converged are run once more, with `longer` times as many iterations.
@@ -138,7 +135,7 @@ def by_chains(
     def method(y: Tensor, rng: Streams) -> Outcome:
         marginal = Marginal(y, noise, denoiser)
         mode = search(marginal)
-        drawn = drawing(marginal, mode)
+        drawn = marginal.drawing(mode.phi)
         start = None
         if from_mode:
             columns = []

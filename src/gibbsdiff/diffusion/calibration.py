@@ -17,8 +17,8 @@ LOG_RATIO = torch.linspace(-9.0, 9.0, 10, dtype=torch.float64)
 class Calibration:
     """log c(|k|, N/S_x) per opponent channel, (C, 8, 10), bilinear in log|k| and log(N/S_x).
 
-    `scatter` (8 C, 8 C), channels outermost, is what changes from image to image, eq. (12):
-    Cov(log c), or with `of_noise` the second moment of N̂/N - 1, with N̂ = |y-D|² + Ê.
+    `scatter` (8 C, 8 C), channels outermost, is what changes from image to image, eq. (12): the
+    second moment of N̂/N - 1, with N̂ = |y-D|² + Ê and Ê of eq. (13).
     `gain`, a table like log c, corrects the mean to D + gain ∗ (y-D): an error x-D that goes
     with y-D could have been removed, and would count twice in N̂.
     """
@@ -26,7 +26,6 @@ class Calibration:
     log_c: Tensor
     scatter: Tensor
     gain: Tensor | None = None
-    of_noise: bool = False
 
     def factor(self, N: Tensor, S_x: Tensor, shape: Shape) -> Tensor:
         """c in every mode: N (B, 1, H, W//2+1), S_x (1, C, H, W//2+1) -> (B, C, H, W//2+1)."""

@@ -109,7 +109,9 @@ class SpectralDenoiser(nn.Module):
 
     def probed(self, seed: int = 0) -> SpectralDenoiser:
         """The same denoiser, whose error power is read off ∂D/∂z: a call costs about three."""
-        return SpectralDenoiser(self.network, self.signal, self.calibration, probe=seed)
+        return SpectralDenoiser(
+            self.network, self.signal, self.calibration, tile=self.tile, probe=seed
+        )
 
     def adapted(self, z: Tensor, noise: SpectralCovariance) -> SpectralDenoiser:
         """The same denoiser with c of eq. (7) for one image z (1, C, H, W), by ∂D/∂z, at every

@@ -1,7 +1,8 @@
 r"""p(φ | y) without drawing x: Fisher's identity with the two moments of x | y, φ, eq. (11).
 
 ∂_φ log p(y | φ) is the expectation of ∂_φ log p(ε | φ) over ε = y - x given y and φ. Eq. (8) is
-linear in P, so that only E[P | y, φ] = |ŷ - D̂|² + Ê is needed: one call of the denoiser.
+linear in P, so that only E[P | y, φ] = |ŷ - D̂|² + Ê is needed: one call of the denoiser. Ê of a
+network is read off its derivative, eq. (13): its heads tell that of one image to some 10 % only.
 Everything here happens in the prior box scaled to [0, 1]^d.
 """
 
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.checks import as_images
-from gibbsdiff.diffusion.denoiser import Denoiser, NetworkError
+from gibbsdiff.diffusion.denoiser import Denoiser, NetworkError, SpectralDenoiser
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors
@@ -85,6 +86,7 @@ class Marginal:
     ) -> None:
         self.y = as_images(y, "observation")
         self.noise, self.denoiser, self.shared, self.seed = noise, denoiser, shared, seed
+        self.seer = denoiser.probed() if isinstance(denoiser, SpectralDenoiser) else denoiser
         self.shape = (self.y.shape[-2], self.y.shape[-1])
         self.view = view or View(noise, self.shape)
         self.width = noise.high - noise.low
@@ -123,12 +125,24 @@ class Marginal:
             # is then a smooth function of φ.
             rng = Streams(self.seed, [(int(i), 1) for i in rows[part]])
             shown = self.view.show(self.y[rows[part]], covariance, rng)
-            mean, error = self.denoiser(shown, covariance)
+            mean, error = self.seer(shown, covariance)
             E = self.view.take_power(error_power(error, shown.shape[1]))
             N = self.view.take_power(_power(covariance))
             sd = pixel_sd(self.view, error, shown.shape[1])
             parts.append((self.view.take(mean), sd, E, N))
         return Seeing(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def drawing(self, phi: Tensor) -> Denoiser:
+        """What x of a single observation is drawn with: the denoiser, its heads corrected for this
+        image at φ (1, d). As good as ∂D/∂y at every level of the noise, at the cost of the heads.
+        """
+        if not isinstance(self.denoiser, SpectralDenoiser) or len(self.y) > 1:
+            return self.denoiser
+        covariance = self.view.covariance(phi, self.y.dtype)
+        assert isinstance(covariance, SpectralCovariance)
+        shown = self.view.show(self.y, covariance, Streams(self.seed, [(0, 1)]))
+        self.calls += 1
+        return self.denoiser.adapted(shown, covariance)
 
     def view_of_modes(self, values: Tensor, statistic: Statistic) -> Tensor:
         """Σ w · values over channels and groups, as far as the statistic counts them: (B, M)."""
@@ -204,12 +218,12 @@ class Marginal:
         rows, owner = self.rows(len(u))
         rows, owner = rows.repeat_interleave(chains), owner.repeat_interleave(chains)
         rng = Streams(seed, [(b, c) for b in range(len(self.y)) for c in range(chains)])
-        calls = 0
+        calls, denoiser = 0, self.drawing(mode.phi)
         for i in range(1, iterations + 1):
             covariance = self.view.covariance(self.phi(u)[owner], self.y.dtype)
             stream = rng.fold(i)
             shown = self.view.show(self.y[rows], covariance, stream)
-            draw = sampler(self.denoiser, shown, covariance, stream)
+            draw = sampler(denoiser, shown, covariance, stream)
             calls += int(added(draw.calls, owner, len(u)).max())
             drawn = self.view.statistic(self.y[rows] - self.view.take(draw.x), rows)
             share = torch.ones_like(drawn.P) if drawn.share is None else drawn.share

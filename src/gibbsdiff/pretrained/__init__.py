@@ -119,8 +119,8 @@ def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
 def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
     if calibration is None:
         return {}
-    scatter = "noise_scatter" if calibration.of_noise else "scatter"
-    found = {"log_c": calibration.log_c, scatter: calibration.scatter, "gain": calibration.gain}
+    c = calibration
+    found = {"log_c": c.log_c, "noise_scatter": c.scatter, "gain": c.gain}
     return {
         f"calibration.{name}": table.float().contiguous()
         for name, table in found.items()
@@ -129,14 +129,13 @@ def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
 
 
 def _calibration(tensors: Mapping[str, Tensor]) -> Calibration | None:
-    log_c, gain, of_log_c, of_noise = (
+    log_c, gain, scatter = (
         tensors[key].double() if (key := f"calibration.{name}") in tensors else None
-        for name in ("log_c", "gain", "scatter", "noise_scatter")
+        for name in ("log_c", "gain", "noise_scatter")
     )
-    scatter = of_log_c if of_noise is None else of_noise
     if log_c is None or scatter is None:
         return None
-    return Calibration(log_c, scatter, gain, of_noise is not None)
+    return Calibration(log_c, scatter, gain)
 
 
 def _signal(told: dict[str, Any]) -> PowerLawSignal | TabulatedSignal:

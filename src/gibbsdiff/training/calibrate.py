@@ -1,4 +1,4 @@
-"""Measuring the error model on held-out images: c of eq. (7), Cov(log c) of eq. (12)."""
+"""Measuring the error model on held-out images: c of eq. (7), and how good it is."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def errors(
         yield Errors(e.abs().square(), *known)
 
 
-def calibrate(
+def fit_factor(
     denoiser: SpectralDenoiser,
     images: Tensor,
     sigma: Sequence[float] = LEVELS,
@@ -89,8 +89,8 @@ def calibrate(
     seed: int = 2,
     family: StationaryNoise | None = None,
     gain: Tensor | None = None,
-) -> Calibration:
-    """c and Cov(log c) of the denoiser's heads, whatever table it has now; with this `gain`.
+) -> Tensor:
+    """log c of the denoiser's heads, whatever table it has now; with this `gain`: (C, 8, 10).
 
     With |x̂ - D̂|² ~ c Ê χ²/n in every mode, log c = Σ h_j(log|k|) h_r(log N/S_x) log c_jr is
     a gamma regression: the table minimises ½ Σ n [log c + |x̂ - D̂|²/(c Ê)] plus a penalty on
@@ -102,22 +102,15 @@ def calibrate(
     bare = bare_with(denoiser, gain)
     shape = (images.shape[-2], images.shape[-1])
     S_x = denoiser.signal.power(shape)
-    channels = images.shape[1]
     weight = half_plane(shape).weight
     u = place_in_k(shape)
-    bins = _Bins(channels)
-    knots: list[list[Tensor]] = []
+    bins = _Bins(images.shape[1])
     for i, (s, p) in enumerate(product(sigma, phi)):
-        cell = []
         for e in errors(bare, images, s, p, seed + i, family=family):
             ratio = (e.true / e.predicted).flatten(2)
             v = place_in_ratio(e.noise.double(), S_x).flatten(2).expand_as(ratio)
             bins.add(u.expand_as(ratio), v, weight.expand_as(ratio), ratio)
-            cell.append(_by_knots(v, ratio * weight, shape))
-        knots.append(cell)
-    log_c = bins.fit(len(images))
-    scatter = torch.stack([_scatter(torch.cat(cell, 1), log_c, shape) for cell in knots])
-    return Calibration(log_c, positive(scatter.mean(0)), gain)
+    return bins.fit(len(images))
 
 
 def bare_with(denoiser: SpectralDenoiser, gain: Tensor | None) -> SpectralDenoiser:
@@ -217,45 +210,10 @@ def penalty() -> Tensor:
     return RIDGE * torch.eye(len(rough), dtype=torch.float64) + SMOOTH * rough
 
 
-def _scatter(sums: Tensor, log_c: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Covariance over images of log(true/predicted) at each (channel, knot), (8 C, 8 C), less
-    what a finite number of modes makes of equal spectra.
-
-    The latter is 2 Σ w h_i h_j / (Σ w h_i Σ w h_j) for the ratios; for their logarithms the
-    diagonal is trigamma(ν/2), with ν the degrees of freedom that it stands for.
-    """
-    ratio, count = sums[0], sums[1].sum(-1)
-    seen = count > 0  # a small image has no mode near the lowest knots
-    after = (ratio * torch.exp(-log_c)).sum(-1) / count.clamp(min=1e-12)
-    values = torch.where(seen, after, 1.0).log().flatten(1)
-    spread = torch.cov(values.T)
-    weight = half_plane(shape).weight
-    hats = between_references(shape)
-    hats = hats / (hats * weight).sum(1, keepdim=True).clamp(min=1e-12)
-    linear = 2 * (hats * weight) @ hats.T
-    least = linear.diagonal().clamp(min=1e-12)
-    stretch = torch.sqrt(torch.polygamma(1, 1 / least) / least)
-    sampling = linear * stretch[:, None] * stretch
-    return spread - torch.kron(torch.eye(log_c.shape[0]).double(), sampling)
-
-
 def positive(matrix: Tensor) -> Tensor:
     """The nearest covariance: negative eigenvalues set to zero."""
     values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)
     return (vectors * values.clamp(min=0)) @ vectors.T
-
-
-def _by_knots(v: Tensor, weighted: Tensor, shape: tuple[int, int]) -> Tensor:
-    """Σ h_j h_r w ratio and Σ h_j h_r w per image: (2, B, C, 8, 10)."""
-    along_ratio = hats_of(v, len(LOG_RATIO))
-    along_k = between_references(shape)
-    weight = half_plane(shape).weight.expand_as(weighted)
-    return torch.stack(
-        [
-            torch.einsum("jm,bcm,bcmr->bcjr", along_k, values, along_ratio)
-            for values in (weighted, weight)
-        ]
-    )
 
 
 def hats_of(place: Tensor, knots: int) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +17,11 @@ from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import TabulatedSignal, wiener
 from gibbsdiff.fourier import filtered, half_plane
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.training.calibrate import calibrate, check, checked
+from gibbsdiff.training.calibrate import check, checked
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.evaluation import observed
 from gibbsdiff.training.noise import cmb_of
-from gibbsdiff.training.noise_error import fit_gain, noise_scatter
+from gibbsdiff.training.noise_error import calibrate
 from gibbsdiff.training.objective import SpectralObjective
 
 #: Where the error model's table is measured: σ × (H0, ω_b).
@@ -111,15 +110,9 @@ def calibration_maps(maps: Maps) -> Tensor:
 def calibrate_dust(
     denoiser: SpectralDenoiser, config: TrainingConfig, data: str | Path
 ) -> Calibration:
-    """The error model's tables, on whole maps: first the gain, then c given the gain, then how
-    wrong the noise is given the gain and the error by ∂D/∂y, eq. (13).
-    """
-    maps, noise = calibration_maps(dust_maps(config, data)), cmb_of(config.noise)
-    gain = fit_gain(denoiser, maps, LEVELS, COSMOLOGIES, family=noise)
-    found = calibrate(denoiser, maps, LEVELS, COSMOLOGIES, family=noise, gain=gain)
-    known = SpectralDenoiser(denoiser.network, denoiser.signal, found)
-    scatter = noise_scatter(known.probed(), maps, LEVELS, COSMOLOGIES, family=noise)
-    return replace(found, scatter=scatter, of_noise=True)
+    """The error model's tables, on whole maps."""
+    maps = calibration_maps(dust_maps(config, data))
+    return calibrate(denoiser, maps, LEVELS, COSMOLOGIES, cmb_of(config.noise), with_gain=True)
 
 
 def release_dust(

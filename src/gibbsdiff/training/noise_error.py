@@ -2,24 +2,28 @@ r"""How wrong the noise is that a denoiser leaves: N̂ = |y-D|² + Ê against |y
 
 With e = x-D and r = y-D, |y-x|² = |r|² + |e|² - 2 Re e*r. The last term is 0 on average if D is the
 posterior mean. A network that has not learnt enough leaves some of it, and N̂ is too large or too
-small by it, in the same way on all images: a gain removes it. What is left scatters.
+small by it, in the same way on all images: a gain removes it. What is left scatters, eq. (12).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 import torch
 from torch import Tensor
 
-from gibbsdiff.diffusion.calibration import LOG_RATIO
+from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, between_references, half_plane
 from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.training.calibrate import (
+    LEVELS,
+    SLOPES,
     bare_with,
     errors,
+    fit_factor,
     hats_of,
     penalty,
     place_in_ratio,
@@ -28,6 +32,25 @@ from gibbsdiff.training.calibrate import (
 
 TOGETHER = 16.0  # neighbouring modes of an image are wrong together: they count as one
 BELIEF = 0.05  # sd of a gain, before it is measured
+
+
+def calibrate(
+    denoiser: SpectralDenoiser,
+    images: Tensor,
+    sigma: Sequence[float] = LEVELS,
+    phi: Sequence[float | tuple[float, ...]] = SLOPES,
+    family: StationaryNoise | None = None,
+    with_gain: bool = False,
+) -> Calibration:
+    """What held-out images say of a denoiser: the gain, if it is to have one, then c given the
+    gain, then how wrong the noise is given the gain and the error by ∂D/∂y, eq. (13).
+    """
+    gain = fit_gain(denoiser, images, sigma, phi, family=family) if with_gain else None
+    log_c = fit_factor(denoiser, images, sigma, phi, family=family, gain=gain)
+    knots = log_c.shape[0] * log_c.shape[1]
+    found = Calibration(log_c, torch.zeros(knots, knots, dtype=torch.float64), gain)
+    known = SpectralDenoiser(denoiser.network, denoiser.signal, found).probed()
+    return replace(found, scatter=noise_scatter(known, images, sigma, phi, family=family))
 
 
 def fit_gain(

@@ -11,11 +11,12 @@ from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import image_files, protocol_images, split
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.pretrained import load_model, read_card, save_model
-from gibbsdiff.training.calibrate import calibrate, check, checked, quadrants
+from gibbsdiff.training.calibrate import check, checked, quadrants
 from gibbsdiff.training.card import markdown
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.cosmo import calibrate_dust, release_dust
 from gibbsdiff.training.evaluation import Cell, evaluate
+from gibbsdiff.training.noise_error import calibrate
 
 
 def release(
@@ -27,8 +28,9 @@ def release(
     name: str = "CONFIG",
     test_folders: Sequence[str | Path] = (),
 ) -> dict[str, Any]:
-    """Measure c and Cov(log c) on the calibration images, check them on the test images, and
-    write the model with both and its PSNR tables to `out`, and the card as a page beside it.
+    """Measure the gain, c, and how wrong the noise is on the calibration images, check c on the
+    test images, and write the model with all and its PSNR tables to `out`, and the card as a page
+    beside it.
 
     Errors are measured at half the side of the evaluation images: on the quarters of the
     calibration and selection images, none of which trained the network, and on the first quarter
