@@ -8,13 +8,14 @@ import pytest
 import torch
 
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.denoiser import Estimate
+from gibbsdiff.diffusion.denoiser import Estimate, SpectralDenoiser
 from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.marginal import Marginal
 from gibbsdiff.marginal.potential import fitted, gaussian, resampled, runs_away
 from gibbsdiff.marginal.search import at_least
+from gibbsdiff.networks.unet import UNet
 from gibbsdiff.noise import (
     BandedNoise,
     PowerLawNoise,
@@ -243,3 +244,20 @@ def test_information_is_raised_to_a_floor_and_not_otherwise():
     assert torch.linalg.eigvalsh(raised - H).min() > -1e-9
     assert torch.allclose(at_least(5 * floor, floor), 5 * floor)
     assert torch.allclose(at_least(0.1 * floor, floor), floor)
+
+
+def test_draws_are_made_with_the_heads_of_the_image():
+    """One observation has a denoiser of its own, whose error is that of eq. (13) at φ."""
+    torch.manual_seed(0)
+    network = UNet(1, (16, 24), (1, 1), embedding=16).requires_grad_(False)
+    plain = SpectralDenoiser(network, DENOISER.signal)
+    noise = PowerLawNoise()
+    y = observe(noise, (0.1, -0.5), (32, 32)).float()
+    marginal = Marginal(y, noise, plain)
+    phi = torch.tensor([[0.12, -0.3]], dtype=torch.float64)
+    seen = marginal.see(phi, torch.tensor([0]))
+    own = marginal.drawing(phi)(y, noise.covariance((32, 32), phi, torch.float32))
+    assert torch.allclose(own.mean, seen.mean)
+    assert torch.allclose(own.error.power, seen.E, rtol=1e-4)
+    assert Marginal(torch.cat([y, y]), noise, plain).drawing(phi) is plain
+    assert Marginal(y, noise, DENOISER).drawing(phi) is DENOISER
