@@ -2,8 +2,9 @@
 
     python benchmarks/noise_left.py --dust maps.npz
 
-The test block's maps under the CMB at the fiducial cosmology, told the truth, with the calibrated
-gain and without it. A D and Ê that are right have a mean of 1 in every band, and scatter from map
+The test block's maps under the CMB at the fiducial cosmology, told the truth, with Ê of the
+network's heads and by the derivative, eq. (13), and that without the calibrated gain. A D and Ê
+that are right have a mean of 1 in every band, and scatter from map
 to map by no more than the row "right": √Σ w² h² (2 Ê² + 4 |y-D|² Ê)/(w N²) / Σ w h.
 """
 
@@ -52,11 +53,16 @@ def main():
     maps, _ = held_out(options.dust, options.size, found.card)
     whole = found.denoiser
     plain = SpectralDenoiser(whole.network, whole.signal, replace(whole.calibration, gain=None))
+    rows = {
+        "heads": whole,
+        "derivative, no gain": plain.probed(),
+        "derivative": whole.probed(),
+    }
     names = [f"1/{1 / k:.0f}" if k < 0.5 else f"{k:g}" for k in REFERENCE[FIRST:]]
-    print("| σ | gain | " + " | ".join(names) + " |")
+    print("| σ | Ê by | " + " | ".join(names) + " |")
     print("| --- | --- |" + " --- |" * len(names))
     for sigma in options.sigma:
-        for name, denoiser in (("without", plain), ("with", whole)):
+        for name, denoiser in rows.items():
             mean, sd, right = measured(denoiser, maps, sigma)[:, FIRST:].tolist()
             cells = " | ".join(f"{m:.3f} ± {s:.3f}" for m, s in zip(mean, sd, strict=True))
             print(f"| {sigma:g} | {name} | {cells} |")

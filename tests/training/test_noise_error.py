@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 import torch
 
-from gibbsdiff.diffusion.calibration import Calibration, between
+from gibbsdiff.diffusion.calibration import Calibration, between, overlap
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import NATURAL
 from gibbsdiff.fourier import between_references, half_plane
@@ -70,9 +70,9 @@ def test_the_gain_lowers_the_error_and_mends_the_noise(shy, gain, gaussian_image
 def test_a_denoiser_that_is_right_has_no_scatter(silent, gaussian_images):
     found = noise_scatter(silent(), gaussian_images, *CELLS)
     assert torch.linalg.eigvalsh(found).min() > -1e-10
-    # Around 1/12 a mode of 0.03 sampling variance, over 60 images and 6 cells: 0.002.
-    assert found.diagonal().reshape(3, 8)[:, 4].max() < 5e-3
-    assert found.diagonal().reshape(3, 8)[:, 5:].max() < 1e-3
+    # Around 1/12 a sampling variance of 0.03/q², q² about 0.1, over 60 images and 6 cells: 0.02.
+    assert found.diagonal().reshape(3, 8)[:, 4].max() < 5e-2
+    assert found.diagonal().reshape(3, 8)[:, 5:].max() < 5e-3
 
 
 def test_scatter_is_what_images_of_other_strength_leave(silent, gaussian_images):
@@ -82,16 +82,17 @@ def test_scatter_is_what_images_of_other_strength_leave(silent, gaussian_images)
     found = noise_scatter(silent(), varied, (0.05,), (0.0,))
     S, N = spectra(0.05, 0.0)
     hats = between_references(SHAPE) * half_plane(SHAPE).weight
-    left = ((N / (S + N)) ** 2 * S / N).flatten(2)[0] @ hats.T / hats.sum(1).clamp(min=1e-12)
+    left = ((N / (S + N)) ** 2 * S / N).flatten(2)[0] @ hats.T
+    left = left / (overlap(S * N / (S + N), N).flatten(2)[0] @ hats.T).clamp(min=1e-12)
     exact = float((a - 1).square().mean()) * left[0, 6] ** 2
     assert float(found[6, 6]) == pytest.approx(float(exact), rel=0.4)
     # Bands of one image are wrong together.
-    assert float(found[6, 7]) > 0.9 * float(found[6, 6] * found[7, 7]) ** 0.5
+    assert float(found[6, 7]) > 0.8 * float(found[6, 6] * found[7, 7]) ** 0.5
 
 
 def test_the_exact_filter_needs_no_calibration(silent, gaussian_images):
     found = calibrate(silent(), gaussian_images, *CELLS, with_gain=True)
     assert float(found.gain.abs().max()) < 0.03
     assert float(found.log_c[:, 3:].abs().max()) < 0.1
-    assert found.scatter.diagonal().reshape(3, 8)[:, 5:].max() < 1e-3
+    assert found.scatter.diagonal().reshape(3, 8)[:, 5:].max() < 5e-3
     assert calibrate(silent(), gaussian_images, (0.1,), (0.0,)).gain is None

@@ -135,8 +135,8 @@ def infer(
         "gibbs"
     ),
     chains: Annotated[int, typer.Option(help="Chains.", min=1)] = 4,
-    draws: Annotated[int, typer.Option(help="Draws of each chain, after burn-in.", min=1)] = 100,
-    calls: Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)] = 12,
+    draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=1)] = 400,
+    calls: Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)] = 1,
     samples: Annotated[int, typer.Option(help="Pairs of maps to keep.", min=0)] = 8,
     seed: Annotated[int, typer.Option(help="The same seed, the same result.", min=0)] = 0,
 ) -> None:

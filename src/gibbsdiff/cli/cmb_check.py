@@ -27,8 +27,8 @@ def check(
     model: ModelFile = None,
     method: Annotated[MethodName, typer.Option(help="gibbs or marginal.")] = MethodName.gibbs,
     chains: Annotated[int, typer.Option(help="Chains.", min=2)] = 4,
-    draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 100,
-    calls: Calls = 12,
+    draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 400,
+    calls: Calls = 1,
     samples: Annotated[int, typer.Option(help="Pairs of maps for spectra.", min=2)] = 16,
     seed: Seed = 0,
     cluster: Cluster = None,
@@ -116,10 +116,10 @@ def memory(
 def demo(
     truth: Annotated[
         tuple[float, float, float], typer.Option(metavar="H0 OMEGA_B SIGMA", help="What is hidden.")
-    ] = (70.0, 0.032, 1.0),
+    ] = (70.0, 0.032, 0.5),
     chains: Annotated[int, typer.Option(help="Gibbs chains.", min=2)] = 4,
-    draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 80,
-    calls: Calls = 4,
+    draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 150,
+    calls: Calls = 1,
     seed: Seed = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path(
         "demo-cosmo"

@@ -51,7 +51,7 @@ def cosmo(
     longer: Annotated[
         int, typer.Option(help="Gibbs: this many times as long where not converged.", min=1)
     ] = 1,
-    calls: Calls = 12,
+    calls: Calls = 1,
     batch: Batch = 10,
     seed: Seed = 0,
     cluster: Cluster = None,

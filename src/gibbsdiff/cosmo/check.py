@@ -42,8 +42,8 @@ class Configuration:
     size: int = 128
     method: Literal["gibbs", "marginal"] = "gibbs"
     chains: int = 4
-    draws: int = 100
-    calls: int = 12
+    draws: int = 400
+    calls: int = 1
     samples: int = 16
     seed: int = 0
 

@@ -60,7 +60,7 @@ def patches(
     iterations: int = 120,
     burn_in: int = 20,
     longer: int = 1,
-    calls: int = 12,
+    calls: int = 1,
 ) -> Problem:
     """Gaussian dust with the spectrum of simulated dust; or maps of the file `dust` that the model
     was not trained on, shifted, flipped and transposed at random, and the network.

@@ -18,7 +18,7 @@ class Calibration:
     """log c(|k|, N/S_x) per opponent channel, (C, 8, 10), bilinear in log|k| and log(N/S_x).
 
     `scatter` (8 C, 8 C), channels outermost, is what changes from image to image, eq. (12): the
-    second moment of N̂/N - 1, with N̂ = |y-D|² + Ê and Ê of eq. (13).
+    second moment of ρ in N̂/N - 1 = ρ q, with N̂ = |y-D|² + Ê, Ê of eq. (13) and q the `overlap`.
     `gain`, a table like log c, corrects the mean to D + gain ∗ (y-D): an error x-D that goes
     with y-D could have been removed, and would count twice in N̂.
     """
@@ -30,6 +30,15 @@ class Calibration:
     def factor(self, N: Tensor, S_x: Tensor, shape: Shape) -> Tensor:
         """c in every mode: N (B, 1, H, W//2+1), S_x (1, C, H, W//2+1) -> (B, C, H, W//2+1)."""
         return torch.exp(between(self.log_c, N, S_x, shape))
+
+
+def overlap(E: Tensor, N: Tensor) -> Tensor:
+    """q = √(s (1-s)), s = E/N: what a unit correlation of x-D and y-D would do to N̂/N.
+
+    Where y is nearly all of the error, s = 1, few modes are, and not quite: s is at most 0.95.
+    """
+    s = (E / N).clamp(1e-4, 0.95)
+    return torch.sqrt(s * (1 - s))
 
 
 def between(table: Tensor, N: Tensor, S_x: Tensor, shape: Shape) -> Tensor:

@@ -120,7 +120,7 @@ def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
     if calibration is None:
         return {}
     c = calibration
-    found = {"log_c": c.log_c, "noise_scatter": c.scatter, "gain": c.gain}
+    found = {"log_c": c.log_c, "correlation": c.scatter, "gain": c.gain}
     return {
         f"calibration.{name}": table.float().contiguous()
         for name, table in found.items()
@@ -131,7 +131,7 @@ def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
 def _calibration(tensors: Mapping[str, Tensor]) -> Calibration | None:
     log_c, gain, scatter = (
         tensors[key].double() if (key := f"calibration.{name}") in tensors else None
-        for name in ("log_c", "gain", "noise_scatter")
+        for name in ("log_c", "gain", "correlation")
     )
     if log_c is None or scatter is None:
         return None

@@ -2,7 +2,9 @@ r"""How wrong the noise is that a denoiser leaves: N̂ = |y-D|² + Ê against |y
 
 With e = x-D and r = y-D, |y-x|² = |r|² + |e|² - 2 Re e*r. The last term is 0 on average if D is the
 posterior mean. A network that has not learnt enough leaves some of it, and N̂ is too large or too
-small by it, in the same way on all images: a gain removes it. What is left scatters, eq. (12).
+small by it, in the same way on all images: a gain removes it. What is left scatters from image to
+image. It has the size ρ √(E (N-E)) of a correlation ρ between e and r, whose powers are E and N-E:
+measured so, ρ(|k|) is the same at all levels of the noise, eq. (12).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration
+from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration, overlap
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, between_references, half_plane
 from gibbsdiff.noise.base import StationaryNoise
@@ -96,7 +98,7 @@ def noise_scatter(
     seed: int = 200,
     family: StationaryNoise | None = None,
 ) -> Tensor:
-    """E[δ δᵀ], δ = Σ w h_j (N̂ - |y-x|²)/N / Σ w h_j, over images and cells: (8 C, 8 C).
+    """E[ρ ρᵀ], ρ_j = Σ w h_j (N̂ - |y-x|²)/N / Σ w h_j q, over images and cells: (8 C, 8 C).
 
     Subtracted is what a finite number of modes makes of a D and Ê that are right: with
     independent e ~ N(0, Ê) a mode of weight w has the variance (2 Ê² + 4 |r|² Ê)/(w N²).
@@ -104,17 +106,19 @@ def noise_scatter(
     shape = (images.shape[-2], images.shape[-1])
     weight = half_plane(shape).weight
     hats = between_references(shape)
-    hats = hats / (hats * weight).sum(1, keepdim=True).clamp(min=1e-12)
     moments = []
     for i, (s, p) in enumerate(product(sigma, phi)):
         rows = []
         for e in errors(denoiser, images, s, p, seed + i, family=family):
             N = e.noise.double()
             off = ((e.predicted - e.true + 2 * e.shared) / N).flatten(2) * weight
-            delta = torch.einsum("bcm,jm->bcj", off, hats).flatten(1)
+            q = torch.einsum("bcm,jm->bcj", overlap(e.predicted, N).flatten(2) * weight, hats)
+            q = q.clamp(min=1e-9)  # a small image has no mode near the lowest knots
+            rho = (torch.einsum("bcm,jm->bcj", off, hats) / q).flatten(1)
             v = ((2 * e.predicted**2 + 4 * e.residual * e.predicted) / N**2).flatten(2) * weight
             sampling = torch.einsum("bcm,im,jm->bcij", v, hats, hats)
+            sampling = sampling / (q[..., :, None] * q[..., None, :])
             own = torch.stack([torch.block_diag(*channel) for channel in sampling])
-            rows.append(delta[:, :, None] * delta[:, None, :] - own)
+            rows.append(rho[:, :, None] * rho[:, None, :] - own)
         moments.append(torch.cat(rows).mean(0))
     return positive(torch.stack(moments).mean(0))
