@@ -4,6 +4,7 @@ import json
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from gibbsdiff.checks import InputError
@@ -120,3 +121,13 @@ def test_only_power_law_signals_are_saved(denoiser, tmp_path):
     denoiser.signal = FixedSignal(torch.ones(1, 16, 9))
     with pytest.raises(InputError, match="power-law"):
         save_model(denoiser, tmp_path / "m.safetensors")
+
+
+def test_a_calibration_of_an_older_kind_is_refused(file, tmp_path):
+    tensors = load_file(file)
+    tensors["calibration.scatter"] = tensors.pop("calibration.correlation")
+    with safe_open(file, "pt") as known:
+        metadata = known.metadata()
+    save_file(tensors, tmp_path / "old.safetensors", metadata)
+    with pytest.raises(InputError, match="calibrated by an older version"):
+        load_model(tmp_path / "old.safetensors")

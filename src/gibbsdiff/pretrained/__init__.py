@@ -112,7 +112,7 @@ def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
     except (KeyError, TypeError, ValueError) as trouble:
         raise InputError(f"{path}: its description is damaged ({trouble})") from None
     fill(network, tensors, path)
-    denoiser = SpectralDenoiser(network, spectrum, _calibration(tensors))
+    denoiser = SpectralDenoiser(network, spectrum, _calibration(tensors, path))
     return channels_last(denoiser).eval().requires_grad_(False), card
 
 
@@ -128,13 +128,17 @@ def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
     }
 
 
-def _calibration(tensors: Mapping[str, Tensor]) -> Calibration | None:
+def _calibration(tensors: Mapping[str, Tensor], path: Path) -> Calibration | None:
     log_c, gain, scatter = (
         tensors[key].double() if (key := f"calibration.{name}") in tensors else None
         for name in ("log_c", "gain", "correlation")
     )
-    if log_c is None or scatter is None:
+    if log_c is None:
         return None
+    if scatter is None:
+        raise InputError(
+            f"{path}: calibrated by an older version; calibrate the trained file again"
+        )
     return Calibration(log_c, scatter, gain)
 
 
