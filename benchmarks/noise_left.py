@@ -4,8 +4,8 @@
 
 The test block's maps under the CMB at the fiducial cosmology, told the truth, with Ê of the
 network's heads and by the derivative, eq. (13), and that without the calibrated gain. A D and Ê
-that are right have a mean of 1 in every band, and scatter from map
-to map by no more than the row "right": √Σ w² h² (2 Ê² + 4 |y-D|² Ê)/(w N²) / Σ w h.
+that are right have a mean of 1 in every band, and scatter from map to map by no more than the row
+"right": √Σ w² h² (2 Ê² + 4 |y-D|² Ê)/(w N²) / Σ w h.
 """
 
 import argparse
