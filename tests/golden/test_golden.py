@@ -1,0 +1,155 @@
+"""Every method gives what it gave before: φ̂, its covariance and the mean picture, fixed seeds."""
+
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from skimage import data
+
+import gibbsdiff
+from gibbsdiff import GaussianDenoiser, PowerLawNoise, Streams, inference, windows
+from gibbsdiff.cosmo.infer import dust_model, infer
+from gibbsdiff.cosmo.mock import dust_like, mock
+from gibbsdiff.diffusion.signal import PowerLawSignal
+from gibbsdiff.diffusion.solvers import few_step
+from gibbsdiff.gibbs import Settings, gibbs
+from gibbsdiff.marginal import Marginal
+from gibbsdiff.model_error import with_model_error
+from gibbsdiff.noise.cmb import CMBNoise
+
+VALUES = Path(__file__).with_name("values.npz")
+SEED = 3
+TOLERANCE = 1e-3  # processors round differently, and networks make more of it
+HOW = {
+    "first": {"method": "marginal", "second_stage": False},
+    "both": {"method": "marginal", "calls": 4},
+    "gibbs": {"method": "gibbs", "chains": 2, "draws": 6, "calls": 3},
+}
+
+
+def photograph(name, height, width, grey=False):
+    x = torch.from_numpy(getattr(data, name)()[::2, ::2].copy()).permute(2, 0, 1).float() / 255
+    x = x[:, 20 : 20 + height, 40 : 40 + width]
+    return x.mean(0, keepdim=True) if grey else x
+
+
+def noisy(x, phi, seed):
+    height, width = x.shape[-2:]
+    rng = Streams.batch(seed, 1)
+    field = PowerLawNoise().draw((2 * height, 2 * width), phi, rng, len(x), torch.float32)
+    return x + field[0, :, :height, :width]
+
+
+def picture(name):
+    if name == "astronaut":
+        return noisy(photograph(name, 64, 64), (0.1, -0.5), 1)
+    if name == "coffee":
+        return noisy(photograph(name, 64, 64, grey=True), (0.08, 0.3), 2)
+    y = noisy(photograph("chelsea", 48, 72), (0.15, 0.0), 4)
+    y[:, 10:13, 20:25] = float("nan")
+    return y
+
+
+def blocks(mean):
+    """Means over blocks of 4×4 or, of a large picture, 16×16."""
+    channels, height, width = mean.shape
+    side = 16 if height > 200 else 4
+    rows, columns = height // side, width // side
+    cut = mean[:, : rows * side, : columns * side].double().numpy()
+    return cut.reshape(channels, rows, side, columns, side).mean((2, 4))
+
+
+@pytest.fixture
+def modes(monkeypatch):
+    """What the pipeline finds before it draws."""
+    seen = {}
+
+    def spy(marginal, mode):
+        wide = with_model_error(marginal, mode)
+        seen.update(mode=mode, error=wide.covariance - mode.covariance, marginal=marginal)
+        return wide
+
+    monkeypatch.setattr(inference, "with_model_error", spy)
+    monkeypatch.setattr(windows, "with_model_error", spy)
+    return seen
+
+
+def same(name, posterior, modes):
+    with np.load(VALUES) as file:
+        golden = {k.split("/")[1]: file[k] for k in file.files if k.startswith(f"{name}/")}
+    np.testing.assert_allclose(blocks(posterior.mean), golden["mean"], atol=TOLERANCE)
+    draws = posterior.phi
+    if modes:
+        mode = modes["mode"]
+        np.testing.assert_allclose(mode.phi[0], golden["phi_hat"], rtol=TOLERANCE)
+        np.testing.assert_allclose(mode.covariance[0], golden["covariance"], rtol=10 * TOLERANCE)
+        np.testing.assert_allclose(modes["error"][0], golden["model_error"], rtol=10 * TOLERANCE)
+        if posterior.method.startswith("marginal"):
+            count, chains = draws.shape[1], len(draws)
+            draws = modes["marginal"].draws(mode, count, SEED, points=0, chains=chains)[0]
+    if not posterior.method.startswith("gibbs"):  # chains make much of a rounding error
+        np.testing.assert_allclose(draws, golden["draws"], rtol=TOLERANCE)
+
+
+@pytest.fixture(scope="module")
+def natural():
+    return gibbsdiff.load_model("natural")
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("name", ["astronaut", "coffee", "chelsea"])
+def test_photographs(natural, modes, name, how):
+    posterior = gibbsdiff.denoise(picture(name), model=natural, seed=SEED, **HOW[how])
+    same(f"{name}-{how}", posterior, modes)
+
+
+def test_known_noise(natural, modes):
+    known = {"sigma": 0.1, "phi": -0.5}
+    posterior = gibbsdiff.denoise(picture("astronaut"), model=natural, seed=SEED, known=known)
+    same("astronaut-known", posterior, modes)
+
+
+def test_windows_of_a_large_picture(natural, modes):
+    x = torch.from_numpy(data.rocket().copy()).permute(2, 0, 1).float() / 255
+    y = noisy(x, (0.1, -0.3), 5)
+    same("rocket-windows", gibbsdiff.denoise(y, model=natural, seed=SEED), modes)
+
+
+@pytest.mark.parametrize("method", ["marginal", "gibbs"])
+def test_dust(modes, method):
+    found, noise = dust_model(128), CMBNoise()
+    x, _ = dust_like(found.denoiser.signal, 128, found.card, SEED)
+    options = inference.Options(method, 2, 6, 1, samples=1, seed=SEED)
+    mixture = mock((0.5, 70.0, 0.032), x, noise, SEED)
+    posterior = infer(mixture, found.denoiser, noise, options, found.moments)
+    same(f"dust-{method}", posterior, modes)
+
+
+GAUSSIAN = GaussianDenoiser(PowerLawSignal((2e-3,), (2.0,), 0.4))
+
+
+def gaussian():
+    x = GAUSSIAN.prior((32, 32), Streams.batch(7, 1))
+    return x + PowerLawNoise().draw((32, 32), (0.2, -0.4), Streams.batch(8, 1))
+
+
+def test_exact_chains_in_double_precision():
+    settings = Settings(chains=2, iterations=12, burn_in=4, keep_samples=1, seed=SEED)
+    sampler = partial(few_step, calls=1)
+    (posterior,) = gibbs(gaussian(), PowerLawNoise(), GAUSSIAN, settings=settings, sampler=sampler)
+    with np.load(VALUES) as file:
+        np.testing.assert_allclose(posterior.phi, file["gaussian-gibbs/draws"], rtol=1e-5)
+        golden = file["gaussian-gibbs/mean"]
+    np.testing.assert_allclose(blocks(posterior.mean), golden, rtol=1e-5)
+
+
+def test_exact_marginal_in_double_precision():
+    marginal = Marginal(gaussian(), PowerLawNoise(), GAUSSIAN, seed=SEED)
+    mode = marginal.mode()
+    with np.load(VALUES) as file:
+        golden = {k.split("/")[1]: file[k] for k in file.files if k.startswith("gaussian-marg")}
+    np.testing.assert_allclose(mode.phi[0], golden["phi_hat"], rtol=1e-5)
+    np.testing.assert_allclose(mode.covariance[0], golden["covariance"], rtol=1e-5)
+    np.testing.assert_allclose(blocks(mode.mean[0]), golden["mean"], rtol=1e-5)
