@@ -17,11 +17,11 @@ from functools import partial
 
 import torch
 
-from gibbsdiff.blind import FIRST
 from gibbsdiff.data.images import image_files, protocol_crop, protocol_images
 from gibbsdiff.diffusion.solvers import few_step
-from gibbsdiff.initial import regression_start
-from gibbsdiff.marginal import Marginal
+from gibbsdiff.inference.denoise import FIRST
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.starts import regression_start
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.pretrained import load_model
 from gibbsdiff.training.evaluation import observed

@@ -13,9 +13,9 @@ import torch
 
 from gibbsdiff import GaussianDenoiser, PowerLawNoise, Streams, WhiteNoise, few_step
 from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
-from gibbsdiff.gibbs import Settings, gibbs
-from gibbsdiff.marginal import Marginal
-from gibbsdiff.posterior import summarise
+from gibbsdiff.inference.gibbs import Settings, gibbs
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.posterior import summarise
 
 DENOISER = GaussianDenoiser(PowerLawSignal(NATURAL.amplitude[:1], NATURAL.slope[:1], NATURAL.mean))
 SETTINGS = Settings(

@@ -14,11 +14,11 @@ import time
 
 import torch
 
-from gibbsdiff.baselines import bm3d_told
-from gibbsdiff.blind import FIRST
 from gibbsdiff.data.images import protocol_crop
-from gibbsdiff.initial import regression_start
-from gibbsdiff.marginal import Marginal
+from gibbsdiff.evidence.baselines import bm3d_told
+from gibbsdiff.inference.denoise import FIRST
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.starts import regression_start
 from gibbsdiff.metrics import psnr
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.pretrained import load_model

@@ -21,10 +21,10 @@ from functools import partial
 
 import torch
 
-from gibbsdiff.baselines import dps, pigdm
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.signal import NATURAL
 from gibbsdiff.diffusion.solvers import few_step
+from gibbsdiff.evidence.baselines import dps, pigdm
 from gibbsdiff.fourier import fft, half_plane, to_opponent
 from gibbsdiff.noise import SpectralNoise
 from gibbsdiff.streams import Streams

@@ -16,10 +16,10 @@ from functools import partial
 
 import torch
 
-from gibbsdiff.baselines import dps, pigdm
 from gibbsdiff.cosmo.mock import held_out
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.solvers import few_step
+from gibbsdiff.evidence.baselines import dps, pigdm
 from gibbsdiff.fourier import half_plane
 from gibbsdiff.noise import WhiteNoise
 from gibbsdiff.noise.cmb import CMBNoise

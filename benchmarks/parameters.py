@@ -24,15 +24,15 @@ from functools import partial
 
 import torch
 
-from gibbsdiff.blind import FIRST
 from gibbsdiff.data.images import protocol_images, split
 from gibbsdiff.diffusion.solvers import few_step
-from gibbsdiff.gibbs import Settings, gibbs
-from gibbsdiff.initial import regression_start, spread
-from gibbsdiff.marginal import Marginal
-from gibbsdiff.model_error import with_model_error
+from gibbsdiff.inference.denoise import FIRST
+from gibbsdiff.inference.gibbs import Settings, gibbs
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.model_error import with_model_error
+from gibbsdiff.inference.posterior import worst_rhat
+from gibbsdiff.inference.starts import regression_start, spread
 from gibbsdiff.noise import PowerLawNoise
-from gibbsdiff.posterior import worst_rhat
 from gibbsdiff.pretrained import load_model
 from gibbsdiff.streams import Streams
 from gibbsdiff.training.calibrate import quadrants

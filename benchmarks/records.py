@@ -5,8 +5,8 @@ from pathlib import Path
 
 import torch
 
-from gibbsdiff.diagnostics import store
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.evidence.calibration import store
 
 
 class Records:

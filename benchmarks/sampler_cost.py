@@ -10,8 +10,8 @@ import torch
 from skimage import data
 
 from gibbsdiff import load_model
-from gibbsdiff.benchmark.paper import SIGMA
-from gibbsdiff.benchmark.sampler_cost import accuracies, costs, markdown
+from gibbsdiff.evidence.benchmark.paper import SIGMA
+from gibbsdiff.evidence.benchmark.sampler_cost import accuracies, costs, markdown
 
 
 def photographs(side):

@@ -14,7 +14,8 @@ import math
 import torch
 
 from gibbsdiff import GaussianDenoiser, Streams, WhiteNoise
-from gibbsdiff.diagnostics.stationary import (
+from gibbsdiff.diffusion.signal import PowerLawSignal
+from gibbsdiff.evidence.calibration.stationary import (
     Conditional,
     chain_densities,
     exact,
@@ -22,7 +23,6 @@ from gibbsdiff.diagnostics.stationary import (
     theorem,
     total_variation,
 )
-from gibbsdiff.diffusion.signal import PowerLawSignal
 
 SHAPE, SIGMA = (16, 16), 0.45
 TRUE = PowerLawSignal((5e-3,), (2.0,))

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from gibbsdiff.cli import main
-from gibbsdiff.posterior import arviz
+from gibbsdiff.inference.posterior import arviz
 from gibbsdiff.streams import Streams
 
 torch.set_num_threads(1)

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from gibbsdiff.blind import denoise as denoise
     from gibbsdiff.diffusion.analytic import GaussianDenoiser as GaussianDenoiser
     from gibbsdiff.diffusion.analytic import MixtureDenoiser as MixtureDenoiser
     from gibbsdiff.diffusion.solvers import ddpm as ddpm
     from gibbsdiff.diffusion.solvers import few_step as few_step
     from gibbsdiff.errors import InputError as InputError
+    from gibbsdiff.inference.denoise import denoise as denoise
+    from gibbsdiff.inference.posterior import Posterior as Posterior
     from gibbsdiff.noise import BandedNoise as BandedNoise
     from gibbsdiff.noise import PixelNoise as PixelNoise
     from gibbsdiff.noise import PowerLawNoise as PowerLawNoise
     from gibbsdiff.noise import SpectralNoise as SpectralNoise
     from gibbsdiff.noise import WhiteNoise as WhiteNoise
-    from gibbsdiff.posterior import Posterior as Posterior
     from gibbsdiff.pretrained import load_model as load_model
     from gibbsdiff.streams import Streams as Streams
 
@@ -30,13 +30,13 @@ _HOME = {
     "InputError": "errors",
     "MixtureDenoiser": "diffusion.analytic",
     "PixelNoise": "noise",
-    "Posterior": "posterior",
+    "Posterior": "inference.posterior",
     "PowerLawNoise": "noise",
     "SpectralNoise": "noise",
     "Streams": "streams",
     "WhiteNoise": "noise",
     "ddpm": "diffusion.solvers",
-    "denoise": "blind",
+    "denoise": "inference.denoise",
     "few_step": "diffusion.solvers",
     "load_model": "pretrained",
 }

@@ -17,8 +17,8 @@ from gibbsdiff.cosmo.mock import dust_from_file, lognormal
 from gibbsdiff.cosmo.sky import read_mixture
 from gibbsdiff.diffusion.signal import TabulatedSignal
 from gibbsdiff.fourier import power, radial_bins
+from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.posterior import Posterior
 
 SIDE = 32
 SIGNAL = TabulatedSignal(

@@ -10,8 +10,8 @@ from gibbsdiff.cosmo.bands import bands
 from gibbsdiff.cosmo.mock import LOGNORMAL, SHIPPED, SHIPPED_SIDE, SIMULATED, dust_like, held_out
 from gibbsdiff.data.maps import read_snapshots
 from gibbsdiff.fourier import between_references, half_plane, power
+from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.posterior import Posterior
 from gibbsdiff.pretrained import load_model, read_card
 from gibbsdiff.streams import Streams
 

@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from gibbsdiff.cosmo.getdist import write_getdist
+from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.posterior import Posterior
 
 getdist = pytest.importorskip("getdist")
 

@@ -11,10 +11,10 @@ from gibbsdiff.cosmo.mock import mock
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.signal import TabulatedSignal
 from gibbsdiff.fourier import exact_groups, power
-from gibbsdiff.inference import Options
-from gibbsdiff.marginal import Marginal
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.pipeline import Options
+from gibbsdiff.inference.posterior import summarise
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.posterior import summarise
 from gibbsdiff.streams import Streams
 
 SIDE = 96

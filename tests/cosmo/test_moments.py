@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from gibbsdiff.cosmo.calibration import DUST
 from gibbsdiff.cosmo.infer import MOMENTS, centre_of, dust_model, gaussian_start, start_of
-from gibbsdiff.diagnostics.cosmo import DUST
+from gibbsdiff.cosmo.moment_start import moments_bytes, new_moments, read_moments
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.initial import moments_bytes, new_moments, read_moments
-from gibbsdiff.marginal import Marginal
+from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.pretrained import available
 from gibbsdiff.streams import Streams

@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
+from gibbsdiff.cosmo.calibration import PARAMETERS, patch_configuration, patches, shifted
 from gibbsdiff.cosmo.infer import dust_model
 from gibbsdiff.cosmo.mock import held_out
 from gibbsdiff.data.images import turned
-from gibbsdiff.diagnostics import calibrate, one, report
-from gibbsdiff.diagnostics.cosmo import PARAMETERS, patch_configuration, patches, shifted
-from gibbsdiff.diagnostics.twice import halves
 from gibbsdiff.errors import InputError
+from gibbsdiff.evidence.calibration import calibrate, one, report
+from gibbsdiff.evidence.calibration.paired import halves
 from gibbsdiff.streams import Streams
 
 SIDE = 32

@@ -9,14 +9,16 @@ import torch
 from skimage import data
 
 import gibbsdiff
-from gibbsdiff import GaussianDenoiser, PowerLawNoise, Streams, inference, windows
+from gibbsdiff import GaussianDenoiser, PowerLawNoise, Streams
+from gibbsdiff.inference import pipeline as inference
+from gibbsdiff.inference import windows
 from gibbsdiff.cosmo.infer import dust_model, infer
 from gibbsdiff.cosmo.mock import dust_like, mock
 from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.diffusion.solvers import few_step
-from gibbsdiff.gibbs import Settings, gibbs
-from gibbsdiff.marginal import Marginal
-from gibbsdiff.model_error import with_model_error
+from gibbsdiff.inference.gibbs import Settings, gibbs
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.model_error import with_model_error
 from gibbsdiff.noise.cmb import CMBNoise
 
 VALUES = Path(__file__).with_name("values.npz")

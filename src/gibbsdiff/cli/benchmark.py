@@ -12,7 +12,7 @@ from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.errors import InputError
 
 if TYPE_CHECKING:
-    from gibbsdiff.benchmark.methods import Options
+    from gibbsdiff.evidence.benchmark.methods import Options
 
 benchmark = typer.Typer(
     help="The paper's tables and figures, with other denoisers beside.", no_args_is_help=True
@@ -77,10 +77,10 @@ def images(
     Results are kept one by one in OUT/images.jsonl; the same command goes on from there, and a
     second set may be added to the same folder. Tables and a figure are written at the end.
     """
-    from gibbsdiff.benchmark.images import benchmark as run
-    from gibbsdiff.benchmark.images import files_for_tests, tasks
-    from gibbsdiff.benchmark.tables import write
-    from gibbsdiff.cluster import mapper
+    from gibbsdiff.evidence.benchmark.images import benchmark as run
+    from gibbsdiff.evidence.benchmark.images import files_for_tests, tasks
+    from gibbsdiff.evidence.benchmark.tables import write
+    from gibbsdiff.evidence.cluster import mapper
 
     groups = _groups(methods, dncnn)
     files = files_for_tests(data, hold_out_every, selection)[:limit]
@@ -115,11 +115,11 @@ def figure(
     """Examples as in the paper: noisy, truth, a sample, the mean, and the posterior of (σ, φ)."""
     import json
 
-    from gibbsdiff.benchmark.examples import examples
-    from gibbsdiff.benchmark.examples import figure as draw
-    from gibbsdiff.benchmark.images import files_for_tests
-    from gibbsdiff.benchmark.tables import replace_text
-    from gibbsdiff.cluster import mapper
+    from gibbsdiff.evidence.benchmark.examples import examples
+    from gibbsdiff.evidence.benchmark.examples import figure as draw
+    from gibbsdiff.evidence.benchmark.images import files_for_tests
+    from gibbsdiff.evidence.cluster import mapper
+    from gibbsdiff.io.atomic import write_atomically
     from gibbsdiff.noise import PowerLawNoise
     from gibbsdiff.plots import save
 
@@ -133,7 +133,7 @@ def figure(
         )
     out.mkdir(parents=True, exist_ok=True)
     facts = [row.facts for row in rows]
-    replace_text(out / "examples.json", json.dumps(facts, indent=1) + "\n")
+    write_atomically(out / "examples.json", json.dumps(facts, indent=1) + "\n")
     save(draw(rows), out / "examples.png")
     print(out / "examples.png")
 
@@ -154,12 +154,12 @@ def cost(
     side: Side = 256,
 ) -> None:
     """What one draw of x costs: the paper's sampler and U-Net, ours with as many steps, ours."""
-    from gibbsdiff.benchmark.images import files_for_tests
-    from gibbsdiff.benchmark.paper import SIGMA
-    from gibbsdiff.benchmark.sampler_cost import accuracies, costs, markdown
-    from gibbsdiff.benchmark.tables import replace_text
-    from gibbsdiff.cluster import on_one_thread
     from gibbsdiff.data.images import protocol_images
+    from gibbsdiff.evidence.benchmark.images import files_for_tests
+    from gibbsdiff.evidence.benchmark.paper import SIGMA
+    from gibbsdiff.evidence.benchmark.sampler_cost import accuracies, costs, markdown
+    from gibbsdiff.evidence.cluster import on_one_thread
+    from gibbsdiff.io.atomic import write_atomically
     from gibbsdiff.pretrained import load_model
 
     files = files_for_tests(data)[: max(1, accuracy)]
@@ -171,12 +171,12 @@ def cost(
 
     text = on_one_thread(measure, accuracy)
     out.mkdir(parents=True, exist_ok=True)
-    replace_text(out / "cost.md", text)
+    write_atomically(out / "cost.md", text)
     print(text)
 
 
 def _groups(methods: str | None, dncnn: Path | None) -> list[str]:
-    from gibbsdiff.benchmark.methods import GROUPS
+    from gibbsdiff.evidence.benchmark.methods import GROUPS
 
     if methods is None:
         return [group for group in GROUPS if group != "dncnn" or dncnn is not None]
@@ -192,8 +192,8 @@ def _groups(methods: str | None, dncnn: Path | None) -> list[str]:
 def _options(
     model: str, dncnn: Path | None, chains: int, iterations: int, paper: bool, calls: int
 ) -> Options:
-    from gibbsdiff.benchmark.methods import PAPER, Options
-    from gibbsdiff.benchmark.methods import Chains as Setting
+    from gibbsdiff.evidence.benchmark.methods import PAPER, Options
+    from gibbsdiff.evidence.benchmark.methods import Chains as Setting
 
     how = PAPER if paper else Setting(chains, iterations, iterations // 4)
     path = None if dncnn is None else str(dncnn)

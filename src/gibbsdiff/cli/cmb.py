@@ -147,7 +147,7 @@ def infer(
     report.png.
     """
     from gibbsdiff.cosmo.command import separate
-    from gibbsdiff.inference import Options
+    from gibbsdiff.inference.pipeline import Options
 
     if (map_ is None) == (mock is None):
         raise InputError("give a map, or --mock H0 OMEGA_B SIGMA")

@@ -39,13 +39,13 @@ def check(
     Truths are spread over the box, dust is held out from training. Results are kept in OUT after
     every mock; the same command goes on from there.
     """
-    from gibbsdiff.benchmark.methods import digest
-    from gibbsdiff.benchmark.tables import replace_text
-    from gibbsdiff.cluster import mapper
     from gibbsdiff.cosmo import verdict
     from gibbsdiff.cosmo.check import Configuration, check, mixture_of
     from gibbsdiff.cosmo.infer import MOMENTS
     from gibbsdiff.cosmo.mock import SHIPPED
+    from gibbsdiff.evidence.benchmark.methods import digest
+    from gibbsdiff.evidence.cluster import mapper
+    from gibbsdiff.io.atomic import write_atomically
     from gibbsdiff.noise.cmb import CMBNoise
     from gibbsdiff.plots import save
     from gibbsdiff.pretrained import find
@@ -74,9 +74,9 @@ def check(
     names, is_gibbs = CMBNoise().names, method == MethodName.gibbs
     heading = f"# {mocks} mocks of {size}², {method.value}, seed {seed}"
     text = verdict.markdown(records, names, is_gibbs, heading)
-    replace_text(out / f"{name}.md", text)
+    write_atomically(out / f"{name}.md", text)
     found = verdict.summary(records, names, is_gibbs)
-    replace_text(out / f"{name}.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    write_atomically(out / f"{name}.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     save(verdict.figure(records, names, is_gibbs, size, heading[2:]), out / f"{name}.png")
     print(text)
     for ending in ("md", "json", "png"):
@@ -99,16 +99,16 @@ def memory(
 
     Distances are over all periodic shifts and the 8 symmetries of a square.
     """
-    from gibbsdiff.benchmark.tables import replace_text
     from gibbsdiff.cosmo.infer import dust_model
     from gibbsdiff.cosmo.memory import remember
+    from gibbsdiff.io.atomic import write_atomically
 
     found = dust_model(size, model)
     with bar_for("maps", maps) as done:
         seen = remember(found, dust, maps, draws, sigma, calls, seed, done)
     print(seen.table())
     if out is not None:
-        replace_text(out, seen.table())
+        write_atomically(out, seen.table())
         print(f"written: {out}")
 
 
@@ -127,7 +127,7 @@ def demo(
 ) -> None:
     """Hide simulated dust under a CMB, and find dust, CMB and cosmology again."""
     from gibbsdiff.cosmo.command import found_again, separate
-    from gibbsdiff.inference import Options
+    from gibbsdiff.inference.pipeline import Options
 
     console = Console(highlight=False)
     output.mkdir(parents=True, exist_ok=True)  # trouble with it shows before the work is done

@@ -35,13 +35,13 @@ def moments(
     --model, the mode of the marginal method from either.
     """
     from gibbsdiff.cosmo.infer import dust_model
+    from gibbsdiff.cosmo.moment_start import moments_bytes, read_moments
+    from gibbsdiff.cosmo.moment_training import measured, train_moments
+    from gibbsdiff.cosmo.training import dust_maps
     from gibbsdiff.diffusion.signal import TabulatedSignal
-    from gibbsdiff.initial import moments_bytes, read_moments
+    from gibbsdiff.io.atomic import write_atomically
     from gibbsdiff.noise.cmb import CMBNoise
-    from gibbsdiff.pretrained import write_atomically
     from gibbsdiff.training.config import read_config
-    from gibbsdiff.training.cosmo import dust_maps
-    from gibbsdiff.training.moments import measured, train_moments
 
     settings, noise = read_config(config), CMBNoise()
     maps = dust_maps(settings, data)

@@ -27,7 +27,7 @@ def demo(
     ),
 ) -> None:
     """Add pink noise to a photograph, and find picture and noise again without being told."""
-    from gibbsdiff.demo import demonstrate, observe, write
+    from gibbsdiff.evidence.demo import demonstrate, observe, write
 
     console = Console(highlight=False)
     watched = sys.stderr.isatty()

@@ -73,9 +73,9 @@ def denoise(
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)] = 0,
 ) -> None:
     """Denoise pictures blindly: the clean picture, its uncertainty, and the noise's parameters."""
-    from gibbsdiff.blind import FAMILIES
-    from gibbsdiff.files import denoise_file, stem_of, target
-    from gibbsdiff.noise.known import completed
+    from gibbsdiff.inference.denoise import FAMILIES
+    from gibbsdiff.inference.files import denoise_file, stem_of, target
+    from gibbsdiff.noise.fixed import completed
     from gibbsdiff.pretrained import load_model
 
     if quick and method == Method.gibbs:
@@ -130,7 +130,7 @@ def denoise(
 
 def _find(patterns: list[str]) -> tuple[list[Path], int]:
     """The pictures that these name, each once, and how many name none."""
-    from gibbsdiff.data.picture import OUTPUTS, find_pictures
+    from gibbsdiff.io.picture import OUTPUTS, find_pictures
 
     found: dict[Path, Path] = {}
     failed = 0
@@ -151,7 +151,7 @@ def _find(patterns: list[str]) -> tuple[list[Path], int]:
 
 def _prepare(output: Path, many: bool) -> None:
     """Make the folder, if it is one."""
-    from gibbsdiff.data.picture import READERS
+    from gibbsdiff.io.picture import READERS
 
     if many and (output.is_file() or (output.suffix in READERS and not output.is_dir())):
         raise InputError(f"{output}: several pictures need a folder, not a file")

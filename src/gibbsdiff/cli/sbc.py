@@ -12,7 +12,7 @@ from gibbsdiff.cli import app
 from gibbsdiff.cli.progress import bar_for
 
 if TYPE_CHECKING:
-    from gibbsdiff.diagnostics import Configuration
+    from gibbsdiff.evidence.calibration import Configuration
 
 sbc = typer.Typer(
     help="Calibration: are posteriors as wide as they should be?", no_args_is_help=True
@@ -73,7 +73,7 @@ def gaussian(
 
     Results are kept in OUT after every batch; the same command goes on from there.
     """
-    from gibbsdiff.diagnostics import gaussian_configuration
+    from gibbsdiff.evidence.calibration import gaussian_configuration
 
     arguments = {"size": size, "sigma": sigma_range, "method": method.value, "noise": noise.value}
     if channels != 1:
@@ -89,9 +89,9 @@ def run_and_show(
     configuration: Configuration, runs: int, out: Path, name: str, cluster: str | None = None
 ) -> None:
     """Calibrate with a progress bar; write OUT/NAME.jsonl and OUT/NAME.png; print the table."""
-    from gibbsdiff.cluster import mapper
-    from gibbsdiff.diagnostics import calibrate, report
-    from gibbsdiff.diagnostics.figure import figure
+    from gibbsdiff.evidence.calibration import calibrate, report
+    from gibbsdiff.evidence.calibration.figure import figure
+    from gibbsdiff.evidence.cluster import mapper
     from gibbsdiff.plots import save
 
     names = configuration.build().noise.names

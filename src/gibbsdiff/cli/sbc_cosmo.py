@@ -62,7 +62,7 @@ def cosmo(
     Results are kept in OUT after every batch; the same command goes on from there.
     """
     from gibbsdiff.cli.sbc_images import run_twice
-    from gibbsdiff.diagnostics.cosmo import PARAMETERS, patch_configuration
+    from gibbsdiff.cosmo.calibration import PARAMETERS, patch_configuration
 
     kind = signal or (SignalName.gaussian if dust is None else SignalName.dust)
     if (kind == SignalName.dust) != (dust is not None):

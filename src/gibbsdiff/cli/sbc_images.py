@@ -26,7 +26,7 @@ from gibbsdiff.cli.sbc import (
 )
 
 if TYPE_CHECKING:
-    from gibbsdiff.diagnostics import Configuration
+    from gibbsdiff.evidence.calibration import Configuration
 
 
 class Starts(StrEnum):
@@ -65,7 +65,7 @@ def images(
 
     Results are kept in OUT after every batch; the same command goes on from there.
     """
-    from gibbsdiff.diagnostics.images import PARAMETERS, photograph_configuration
+    from gibbsdiff.evidence.calibration.images import PARAMETERS, photograph_configuration
 
     arguments: dict[str, Any] = {"size": size, "sigma": sigma_range, "method": method.value}
     arguments |= {"calls": calls, "hold_out_every": hold_out_every, "selection": selection}
@@ -93,12 +93,12 @@ def run_twice(
     """Calibrate with a progress bar; print the report, or both of them, raw and with model error;
     write the tables and figures.
     """
-    from gibbsdiff.benchmark.tables import replace_text
-    from gibbsdiff.cluster import mapper
-    from gibbsdiff.diagnostics import calibrate, report
-    from gibbsdiff.diagnostics.box import bias_lines, box_figure
-    from gibbsdiff.diagnostics.figure import figure
-    from gibbsdiff.diagnostics.twice import halves
+    from gibbsdiff.evidence.calibration import calibrate, report
+    from gibbsdiff.evidence.calibration.box import bias_lines, box_figure
+    from gibbsdiff.evidence.calibration.figure import figure
+    from gibbsdiff.evidence.calibration.paired import halves
+    from gibbsdiff.evidence.cluster import mapper
+    from gibbsdiff.io.atomic import write_atomically
     from gibbsdiff.plots import save
 
     configuration.build()
@@ -119,7 +119,7 @@ def run_twice(
     files.append(out / f"{name}-box.png")
     save(box_figure(raw, parameters, f"{name}, {title}"), files[-1])
     text = "\n".join(parts)
-    replace_text(out / f"{name}.txt", text + "\n")
+    write_atomically(out / f"{name}.txt", text + "\n")
     print(text)
     for file in files:
         print(f"figure: {file}")

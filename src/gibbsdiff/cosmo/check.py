@@ -14,18 +14,18 @@ import torch
 from scipy.stats import qmc
 from torch import Tensor
 
-from gibbsdiff.cluster import Mapper, serial
 from gibbsdiff.cosmo.bands import Spectra, compare
 from gibbsdiff.cosmo.gaussian import gaussian_sd
 from gibbsdiff.cosmo.infer import DustModel, dust_model, infer
 from gibbsdiff.cosmo.mock import Mixture, held_out, mock
-from gibbsdiff.diagnostics.ranks import rank_fraction
-from gibbsdiff.diagnostics.store import read, write
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.inference import Options
+from gibbsdiff.evidence.calibration.ranks import rank_fraction
+from gibbsdiff.evidence.calibration.store import read, write
+from gibbsdiff.evidence.cluster import Mapper, serial
+from gibbsdiff.inference.pipeline import Options
+from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.posterior import Posterior
 from gibbsdiff.streams import Streams
 
 

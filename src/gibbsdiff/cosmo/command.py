@@ -10,9 +10,9 @@ from gibbsdiff.cosmo.infer import SIDES, dust_model, infer
 from gibbsdiff.cosmo.mock import Mixture, dust_from_file, dust_like, mock
 from gibbsdiff.cosmo.report import report
 from gibbsdiff.cosmo.sky import read_mixture, write_maps
-from gibbsdiff.inference import Options
+from gibbsdiff.inference.pipeline import Options
+from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.posterior import Posterior
 
 
 def separate(

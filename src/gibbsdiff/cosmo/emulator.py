@@ -15,8 +15,8 @@ from torch import Tensor
 
 from gibbsdiff.checks import InputError
 from gibbsdiff.cosmo.spectra import Spectra
+from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.noise.emulator import KINDS, Emulator, polynomials
-from gibbsdiff.pretrained import write_atomically
 
 #: ln C_ℓ is kept at every multipole up to DENSE and at every STEP-th above, where a cubic
 #: spline through them is good to 1e-5.

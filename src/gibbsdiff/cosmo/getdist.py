@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.noise.base import NoiseModel
-from gibbsdiff.posterior import Posterior
-from gibbsdiff.pretrained import write_atomically
 
 
 def write_getdist(root: str | Path, posterior: Posterior, noise: NoiseModel) -> list[Path]:

@@ -15,17 +15,17 @@ from torch import Tensor
 from gibbsdiff.checks import InputError
 from gibbsdiff.cosmo.gaussian import fisher
 from gibbsdiff.cosmo.mock import Mixture
+from gibbsdiff.cosmo.moment_start import MomentStart, read_moments
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.fourier import Wavevectors, power
-from gibbsdiff.inference import Options, by_gibbs, by_marginal
-from gibbsdiff.initial import MomentStart, read_moments
-from gibbsdiff.marginal import Marginal, Mode
-from gibbsdiff.marginal.search import at_least
+from gibbsdiff.inference.marginal import Marginal, Mode
+from gibbsdiff.inference.pipeline import Options, by_gibbs, by_marginal
+from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.search import at_least
 from gibbsdiff.noise.base import StationaryNoise
-from gibbsdiff.posterior import Posterior
 from gibbsdiff.pretrained import available, find, load_model, read_card
 from gibbsdiff.streams import Streams
 

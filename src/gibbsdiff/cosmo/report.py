@@ -13,11 +13,11 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from gibbsdiff.cosmo.mock import Mixture
+from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.noise.cmb import ARCMIN, CMBNoise
 from gibbsdiff.plots import corner, radial_power, save
 from gibbsdiff.plots.arithmetic import radial_average, spectrum_bins
 from gibbsdiff.plots.style import BLUE, GREY, INK, NORMAL, SMALL, VERMILION, plain, tidy
-from gibbsdiff.posterior import Posterior
 
 SIZE = (13.0, 9.5)
 

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from gibbsdiff.checks import InputError
 from gibbsdiff.cosmo.mock import Mixture
-from gibbsdiff.pretrained import write_atomically
+from gibbsdiff.io.atomic import write_atomically
 
 #: Temperatures in µK, by the unit's name without its suffix for the CMB's scale.
 KELVIN = {"K": 1e6, "mK": 1e3, "uK": 1.0, "\u00b5K": 1.0, "\u03bcK": 1.0}

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from scipy.stats import qmc
 
 from gibbsdiff.checks import InputError
+from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.noise.emulator import COSMOLOGY
-from gibbsdiff.pretrained import write_atomically
 
 Box = Mapping[str, tuple[float, float]]
 

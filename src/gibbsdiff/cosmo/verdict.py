@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 
 from gibbsdiff.cosmo.bands import LEAST, Spectra, bands
 from gibbsdiff.cosmo.check import Record
-from gibbsdiff.diagnostics.ranks import LEVELS, coverage
+from gibbsdiff.evidence.calibration.ranks import LEVELS, coverage
+from gibbsdiff.inference.posterior import ESS, RHAT
 from gibbsdiff.plots.style import BLUE, GREY, INK, NORMAL, SMALL, VERMILION, label, tidy
-from gibbsdiff.posterior import ESS, RHAT
 
 MOCKS = 20  # fewer prove nothing
 FAR, SHARE, WIDE = 3.0, 0.85, 1.5  # |z|, in 17 of 20; sd over that of Gaussian dust

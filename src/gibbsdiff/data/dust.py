@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import math
-import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gibbsdiff.checks import InputError
+from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.streams import Streams
 
 #: Forcing lives at 1 ≤ |k| ≤ LARGEST cycles per box, strongest in the middle.
@@ -237,11 +238,9 @@ def simulate(
 
 
 def _save(path: Path, **arrays: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}")
-    with beside.open("wb") as file:
-        np.savez(file, **arrays)
-    os.replace(beside, path)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    write_atomically(path, buffer.getvalue())
 
 
 def _load(path: Path) -> dict[str, Any]:

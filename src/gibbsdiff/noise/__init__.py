@@ -10,7 +10,7 @@ from gibbsdiff.noise.covariance import (
     ZeroCovariance,
 )
 from gibbsdiff.noise.families import BandedNoise, PowerLawNoise, SpectralNoise, WhiteNoise
-from gibbsdiff.noise.known import PartlyKnownNoise
+from gibbsdiff.noise.fixed import PartlyKnownNoise
 from gibbsdiff.noise.pixel import PixelNoise
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import io
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.plots.parameters import corner, corner_key, traces
 from gibbsdiff.plots.pictures import (
@@ -25,7 +27,6 @@ from gibbsdiff.plots.pictures import (
 )
 from gibbsdiff.plots.spectrum import residual_spectrum
 from gibbsdiff.plots.style import INK, LARGE, NORMAL, SMALL, VERMILION, plain
-from gibbsdiff.posterior import Posterior
 
 A4 = (11.69, 8.27)
 DPI = 150
@@ -85,12 +86,9 @@ def save(page: Figure, path: str | Path) -> None:
     ending = path.suffix.lower().removeprefix(".") or "png"
     if ending not in page.canvas.get_supported_filetypes():
         raise InputError(f"{path}: figures cannot be written as .{ending}; png, pdf and svg can")
-    temporary = path.with_name(f".{path.name}.part")
-    try:
-        page.savefig(temporary, format=ending, dpi=DPI)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    buffer = io.BytesIO()
+    page.savefig(buffer, format=ending, dpi=DPI)
+    write_atomically(path, buffer.getvalue())
 
 
 def images(page: Any, posterior: Posterior, sample: bool = True) -> None:

@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from torch import Tensor
 
+from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.plots.arithmetic import SIDE, block_mean, block_size
 from gibbsdiff.plots.style import NORMAL, SMALL, VERMILION
-from gibbsdiff.posterior import Posterior
 
 
 def filled(posterior: Posterior) -> Tensor:

@@ -13,11 +13,11 @@ from scipy.stats import chi2
 from torch import Tensor
 
 from gibbsdiff.fourier import Grouping
+from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.noise.base import NoiseModel, StationaryNoise
 from gibbsdiff.plots.arithmetic import radial_average, radial_power, spectrum_bins
 from gibbsdiff.plots.pictures import filled
 from gibbsdiff.plots.style import BLUE, GREY, INK, NORMAL, SMALL, VERMILION, tidy
-from gibbsdiff.posterior import Posterior
 
 #: Draws of φ used for the band of N_φ.
 BAND_DRAWS = 200

@@ -6,7 +6,6 @@ Weights are stored as fp16 unless asked otherwise, and are fp32 in memory.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict
 from importlib import resources
@@ -22,6 +21,7 @@ from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion.calibration import Calibration
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import PowerLawSignal, TabulatedSignal
+from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.networks.unet import UNet
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -75,15 +75,6 @@ def channels_last(denoiser: Module) -> Module:
     module: nn.Module = denoiser
     module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return denoiser
-
-
-def write_atomically(path: str | Path, content: bytes) -> None:
-    """Write beside the file, then put it in place in one move."""
-    target = Path(path)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    beside = target.with_name(f".{target.name}.{os.getpid()}")
-    beside.write_bytes(content)
-    os.replace(beside, target)
 
 
 def architecture(network: UNet) -> dict[str, Any]:

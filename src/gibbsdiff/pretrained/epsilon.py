@@ -14,9 +14,10 @@ from torch import nn
 from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, VariancePreserving
+from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.networks.original import OriginalUNet, load_lightning
 from gibbsdiff.networks.resunet import ResUNet
-from gibbsdiff.pretrained import channels_last, fill, find, open_file, write_atomically
+from gibbsdiff.pretrained import channels_last, fill, find, open_file
 
 FORMAT = "gibbsdiff-epsilon-1"
 

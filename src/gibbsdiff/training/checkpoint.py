@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from gibbsdiff.checks import InputError
-from gibbsdiff.pretrained import write_atomically
+from gibbsdiff.io.atomic import write_atomically
 
 
 def save_checkpoint(path: Path, state: Mapping[str, Any]) -> None:

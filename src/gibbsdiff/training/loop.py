@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.checks import InputError
+from gibbsdiff.cosmo.training import DustObjective, dust_maps
 from gibbsdiff.data.images import RandomCrops, centre, protocol_images, read_image, resized, split
 from gibbsdiff.data.loader import LoadedCrops, Samples
 from gibbsdiff.data.maps import ShiftedMaps
 from gibbsdiff.training.checkpoint import load_checkpoint
 from gibbsdiff.training.config import TrainingConfig
-from gibbsdiff.training.cosmo import DustObjective, dust_maps
-from gibbsdiff.training.diary import Diary
+from gibbsdiff.training.log import Diary
 from gibbsdiff.training.objective import Model
 from gibbsdiff.training.parallel import Processes
 from gibbsdiff.training.trainer import Budget, Source, Trainer

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from gibbsdiff.checks import InputError
+from gibbsdiff.cosmo.training import calibrate_dust, release_dust
 from gibbsdiff.data.images import image_files, protocol_images, split
 from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.pretrained import load_model, read_card, save_model
 from gibbsdiff.training.calibrate import check, checked, quadrants
 from gibbsdiff.training.card import markdown
 from gibbsdiff.training.config import TrainingConfig
-from gibbsdiff.training.cosmo import calibrate_dust, release_dust
 from gibbsdiff.training.evaluation import Cell, evaluate
 from gibbsdiff.training.noise_error import calibrate
 

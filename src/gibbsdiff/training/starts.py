@@ -1,4 +1,4 @@
-"""Fitting the regressions of `gibbsdiff.initial` on the calibration images."""
+"""Fitting the regressions of `gibbsdiff.inference.starts` on the calibration images."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import protocol_images, split
-from gibbsdiff.initial import Regression, features, save_regressions
+from gibbsdiff.inference.starts import Regression, features, save_regressions
 from gibbsdiff.training.calibrate import quadrants
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.noise import NoiseLaw, add_noise

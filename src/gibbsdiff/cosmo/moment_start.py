@@ -1,0 +1,98 @@
+"""Where a search on dust under the CMB starts: E[φ | y] as a moment network tells it."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from gibbsdiff.cosmo.local_spectra import BANDS, local_power, log_spectrum
+from gibbsdiff.errors import InputError
+from gibbsdiff.networks.moments import MomentNetwork, Moments
+from gibbsdiff.noise.base import StationaryNoise
+
+_DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile)
+
+
+@dataclass(frozen=True)
+class MomentStart:
+    """E[φ | y] and the spread of φ | y, by a moment network for maps of one side.
+
+    `names`, `low` and `high` are the noise parameters and the prior box that it was trained for.
+    """
+
+    network: MomentNetwork
+    side: int
+    names: tuple[str, ...]
+    low: Tensor
+    high: Tensor
+
+    @torch.no_grad()
+    def moments(self, y: Tensor) -> Moments:
+        """The mean and the spread of u = (φ - low)/(high - low), as told, for (B, 1, H, W)."""
+        if y.shape[-3:] != (1, self.side, self.side):
+            raise InputError(
+                f"moments: maps of {self.side}×{self.side} are known, not {tuple(y.shape[-3:])}"
+            )
+        y = y.float()
+        return self.network(log_spectrum(y), local_power(y, self.network.centre))
+
+    def start(self, y: Tensor) -> Tensor:
+        """E[φ | y] projected into the prior box: (B, d)."""
+        u = self.moments(y).mean.double().clamp(0, 1)
+        return torch.minimum(self.low + u * (self.high - self.low), self.high)
+
+    def covariance(self, y: Tensor) -> Tensor:
+        """Cov[φ | y]: (B, d, d)."""
+        width = self.high - self.low
+        return self.moments(y).covariance.double() * width[:, None] * width
+
+    def fits(self, noise: StationaryNoise) -> bool:
+        """Whether it was trained for these parameters and this prior box."""
+        same = noise.names == self.names
+        return same and torch.equal(noise.low, self.low) and torch.equal(noise.high, self.high)
+
+
+def new_moments(side: int, noise: StationaryNoise) -> MomentStart:
+    """An untrained one."""
+    rings = log_spectrum(torch.ones(1, 1, side, side)).shape[1]
+    network = MomentNetwork(rings, len(BANDS), len(noise.names))
+    return MomentStart(network, side, noise.names, noise.low, noise.high)
+
+
+def moments_bytes(start: MomentStart) -> bytes:
+    """A moment network as an npz file; its weights are float16."""
+    state = start.network.state_dict()
+    arrays = {f"network.{key}": v.numpy().astype(np.float16) for key, v in state.items()}
+    arrays |= {"names": np.array(start.names), "side": np.array(start.side)}
+    arrays |= {"low": start.low.numpy(), "high": start.high.numpy()}
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def read_moments(path: str | Path) -> MomentStart:
+    """The moment network of an npz file, ready to use."""
+    try:
+        with open(path, "rb") as raw, np.load(raw, allow_pickle=False) as file:
+            found = {key: torch.from_numpy(file[key]) for key in file.files if key != "names"}
+            names = tuple(str(name) for name in file["names"])
+        state = {k.removeprefix("network."): v.float() for k, v in found.items() if "." in k}
+        rings, d = len(state["centre"]), len(names)
+        width, bands = state["inputs.weight"].shape[:2]
+        network = MomentNetwork(rings, bands, d, width, len(state["body.0.bias"]))
+        network.load_state_dict(state)
+        start = MomentStart(network, int(found["side"]), names, found["low"], found["high"])
+        start.moments(torch.ones(1, 1, start.side, start.side))
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except _DAMAGE as trouble:
+        reason = " ".join(str(trouble).split())[:100]
+        raise InputError(f"{path}: not a file of a moment network ({reason})") from None
+    network.eval().requires_grad_(False)
+    return start

@@ -1,0 +1,184 @@
+"""Training the moment network that chains on maps start from, and measuring starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from gibbsdiff.checks import InputError
+from gibbsdiff.cosmo.infer import gaussian_start
+from gibbsdiff.cosmo.local_spectra import local_power, log_spectrum
+from gibbsdiff.cosmo.moment_start import MomentStart, new_moments
+from gibbsdiff.data.maps import Maps, ShiftedMaps
+from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.diffusion.signal import Signal
+from gibbsdiff.fourier import REFERENCE, between_references, filtered
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.streams import Streams
+from gibbsdiff.training.optimizer import Schedule, optimizers
+
+VARY = (0.15, 0.1)  # sd of what is added to the dust's log-power; maps differ by 0.3
+FIRST = 256  # maps that the log-power is centred on
+HELD_OUT, MEASURED = 2, 1  # keys of the streams of held-out maps
+
+Start = Callable[[Tensor], Tensor]
+
+
+def train_moments(
+    maps: Maps,
+    noise: StationaryNoise,
+    steps: int = 3000,
+    batch: int = 32,
+    seed: int = 0,
+    *,
+    vary: tuple[float, float] = VARY,
+    init: MomentStart | None = None,
+    schedule: Schedule | None = None,
+    watch: Callable[[int], None] | None = None,
+) -> MomentStart:
+    """Gaussian likelihood of φ, uniform in its box, given dust under shifts, flips and transposes
+    plus fresh noise: its least is at the mean and the covariance of φ | y.
+
+    There are few maps, and a network could know them by their spectra: each is filtered by a random
+    smooth gain, its sd `vary`: to all of it, and at each knot. The spread is then widened until
+    L (u - mean) has the rms 1 on the selection maps. `init` gives weights to begin with.
+    """
+    if steps < 1 or batch < 2:
+        raise InputError(f"steps {steps}, batch {batch}: at least 1 and 2 are needed")
+    halved = (maps.finest.shape[-1] // maps.side).bit_length() - 1
+    source, rng = ShiftedMaps(maps.finest, halved), torch.Generator().manual_seed(seed)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        start = new_moments(maps.side, noise)
+    network, plan = start.network, schedule or Schedule(decay=0.6)
+
+    def seen(count: int, key: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        x = varied(source.draw(count, rng), vary, rng)
+        return observed(x, noise, Streams(seed, [(*key, i) for i in range(count)]))
+
+    spectrum = log_spectrum(seen(FIRST, (0,))[0])
+    network.centre.copy_(spectrum.mean(0))
+    network.scale.copy_(spectrum.std(0))
+    if init is not None:
+        begin_from(network, init.network)
+    made = optimizers(network, plan.lr, "adamw")
+    for step in range(steps):
+        y, u = seen(batch, (0, step))
+        loss = network(log_spectrum(y), local_power(y, network.centre)).loss(u).mean()
+        for optimizer in made:
+            optimizer.zero_grad()
+        loss.backward()
+        nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+        plan.set(made, step / steps)
+        for optimizer in made:
+            optimizer.step()
+        if watch is not None:
+            watch(step + 1)
+    network.eval().requires_grad_(False)
+    y, u = held_out(maps.selection, noise, seed, key=HELD_OUT)
+    network.temperature.copy_(start.moments(y).z(u).square().mean(0).sqrt())
+    return start
+
+
+def begin_from(network: nn.Module, other: nn.Module) -> None:
+    """Take the weights of another network that have the same shape here; keep the rest."""
+    own, given = network.state_dict(), other.state_dict()
+    buffers = {name for name, _ in network.named_buffers()}
+    same = {
+        k: v for k, v in given.items() if k not in buffers and k in own and own[k].shape == v.shape
+    }
+    network.load_state_dict(own | same)
+
+
+def varied(x: Tensor, sd: tuple[float, float], rng: torch.Generator) -> Tensor:
+    """Maps filtered by a random gain, log-linear between the reference frequencies."""
+    shape = (x.shape[-2], x.shape[-1])
+    log_gain = sd[0] * torch.randn(len(x), 1, generator=rng)
+    log_gain = log_gain + sd[1] * torch.randn(len(x), len(REFERENCE), generator=rng)
+    gain = torch.exp(0.5 * log_gain @ between_references(shape).float())
+    return filtered(x, gain.reshape(len(x), 1, shape[0], -1))
+
+
+def observed(x: Tensor, noise: StationaryNoise, rng: Streams) -> tuple[Tensor, Tensor]:
+    """y = x + ε with φ from its prior, and u = (φ - low)/(high - low)."""
+    phi = noise.draw_prior(rng)
+    shape = (x.shape[-2], x.shape[-1])
+    y = x + noise.draw(shape, phi, rng, dtype=x.dtype)
+    return y, ((phi - noise.low) / (noise.high - noise.low)).float()
+
+
+def held_out(
+    x: Tensor, noise: StationaryNoise, seed: int, repeats: int = 12, key: int = MEASURED
+) -> tuple[Tensor, Tensor]:
+    """Maps as they are, each `repeats` times with φ from the prior."""
+    x = x.repeat(repeats, 1, 1, 1)
+    return observed(x, noise, Streams(seed, [(key, i) for i in range(len(x))]))
+
+
+def accuracy(
+    starts: Mapping[str, Start],
+    y: Tensor,
+    u: Tensor,
+    noise: StationaryNoise,
+    watch: Callable[[int], None] | None = None,
+) -> dict[str, Tensor]:
+    """rms error of each start, y (1, 1, H, W) -> φ (1, d), in prior widths: (d,)."""
+    errors: dict[str, list[Tensor]] = {name: [] for name in starts}
+    for i in range(len(y)):
+        for name, start in starts.items():
+            found = (start(y[i : i + 1]) - noise.low) / (noise.high - noise.low)
+            errors[name].append(found - u[i])
+        if watch is not None:
+            watch(i + 1)
+    return {name: torch.cat(rows).square().mean(0).sqrt() for name, rows in errors.items()}
+
+
+def measured(
+    moments: MomentStart,
+    x: Tensor,
+    noise: StationaryNoise,
+    signal: Signal,
+    denoiser: SpectralDenoiser | None = None,
+    *,
+    repeats: int = 12,
+    seed: int = 0,
+    watch: Callable[[int], None] | None = None,
+) -> str:
+    """Starts compared on held-out maps, as a table; with a denoiser, also the modes that the
+    marginal method finds from them, and its calls. The last line is about the network's spread.
+    """
+    y, u = held_out(x, noise, seed, repeats)
+    starts: dict[str, Start] = {
+        "moment network": moments.start,
+        "best of many prior draws": lambda row: gaussian_start(row, signal, noise, seed),
+    }
+    calls: dict[str, list[int]] = {}
+    if denoiser is not None:
+        for name, start in list(starts.items()):
+            mode = f"mode from the {name}"
+            calls[mode] = []
+            starts[mode] = _mode_from(start, noise, denoiser, calls[mode])
+    rms = accuracy(starts, y, u, noise, watch)
+    lines = [f"{f'rms error / prior width, {len(y)} mixtures':>40}"]
+    lines[0] += "".join(f"{name:>10}" for name in noise.names)
+    for name, values in rms.items():
+        lines.append(f"{name:>40}" + "".join(f"{v:10.4f}" for v in values.tolist()))
+        if name in calls:
+            lines[-1] += f"   {sum(calls[name]) / len(calls[name]):.1f} calls"
+    z = moments.moments(y).z(u).square().mean(0).sqrt()
+    lines.append(f"{'rms of L (u - mean), 1 if honest':>40}" + "".join(f"{v:10.4f}" for v in z))
+    return "\n".join(lines)
+
+
+def _mode_from(
+    start: Start, noise: StationaryNoise, denoiser: SpectralDenoiser, spent: list[int]
+) -> Start:
+    def found(y: Tensor) -> Tensor:
+        mode = Marginal(y, noise, denoiser).mode(start(y))
+        spent.append(mode.calls)
+        return mode.phi
+
+    return found

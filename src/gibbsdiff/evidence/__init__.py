@@ -1,0 +1,1 @@
+"""What the methods are worth: the paper's tables, calibration, baselines, cluster runs."""

@@ -1,0 +1,22 @@
+"""What a user would pick instead: BM3D, DnCNN, non-local means; and guided diffusion, DPS and ΠGDM.
+
+The first three map an image y (C, H, W) and the noise's covariance, or None, to an estimate
+(C, H, W); each says what it is told. The last two draw x | y, φ and fit into the Gibbs sampler.
+"""
+
+from gibbsdiff.evidence.baselines.bm3d import bm3d_as_used, bm3d_told
+from gibbsdiff.evidence.baselines.dncnn import DnCNN, load_dncnn
+from gibbsdiff.evidence.baselines.guidance import dps, pigdm
+from gibbsdiff.evidence.baselines.interface import Baseline
+from gibbsdiff.evidence.baselines.nlm import non_local_means
+
+__all__ = [
+    "Baseline",
+    "DnCNN",
+    "bm3d_as_used",
+    "bm3d_told",
+    "dps",
+    "load_dncnn",
+    "non_local_means",
+    "pigdm",
+]

@@ -1,0 +1,1 @@
+"""p(x, φ | y): the observation model, starts, scores, chains, and one pipeline through them."""

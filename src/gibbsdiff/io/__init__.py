@@ -1,0 +1,1 @@
+"""Pictures in files: formats, depth, units, and writing without halves."""

@@ -1,0 +1,86 @@
+"""From stored numbers to values near [0, 1], and the filling of pixels that have none."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from gibbsdiff.errors import InputError
+from gibbsdiff.io.file_format import Array, Container
+
+#: Full scales of cameras and files: 8, 10, 12, 14 and 16 bits.
+FULL_SCALES = (255, 1023, 4095, 16383, 65535)
+
+#: Percentiles of float data that become 0 and 1.
+LOW, HIGH = 0.1, 99.9
+
+#: More pixels than these are thinned before the percentiles are taken.
+ENOUGH = 4_000_000
+
+
+class Scale(NamedTuple):
+    """original = zero + unit · values."""
+
+    zero: float
+    unit: float
+
+
+def scale_of(pixels: Array, missing: Array, container: Container) -> Scale:
+    """The scale of a picture, by its depth or by the range of what it holds.
+
+    Integers: zero 0 and the smallest full scale that holds the largest of them, as files of 16
+    bits often come from a camera of 12 that would be all but black on 65535. Other numbers
+    (float, below zero, wider than 16 bits, measured): kept as they are where they lie in
+    [0, 1] and use it, else between the 0.1 and 99.9 % percentiles.
+    """
+    if container.dtype == np.uint8 and not container.measured:
+        return Scale(0.0, 255.0)
+    seen = pixels[:, ~missing]
+    least, most = float(seen.min()), float(seen.max())
+    if container.integer and not container.measured and least >= 0 and most <= FULL_SCALES[-1]:
+        return Scale(0.0, float(next(full for full in FULL_SCALES if most <= full)))
+    plain = not container.integer and container.slope == 1 and container.offset == 0
+    if plain and least >= 0 and 0.1 <= most <= 1:  # a map in small units lies in a corner of it
+        return Scale(0.0, 1.0)
+    thinned = seen.ravel()[:: max(1, seen.size // ENOUGH)].astype(np.float64)
+    low, high = (float(value) for value in np.percentile(thinned, (LOW, HIGH)))
+    if not low < high:
+        low, high = least, most
+    zero, unit = container.offset + container.slope * low, container.slope * (high - low)
+    if unit == 0 or not np.isfinite(1 / unit):
+        return Scale(zero, 1.0)
+    if not np.isfinite(unit):
+        raise InputError("the values are too far apart for a picture")
+    # A negative slope must not turn the unit, in which standard deviations are told, negative.
+    return Scale(zero, unit) if unit > 0 else Scale(zero + unit, -unit)
+
+
+def filled(values: Array, missing: Array) -> Array:
+    """Values (H, W) with the missing ones smoothly filled from their neighbours.
+
+    Each halving of the picture averages the pixels that have a value; a hole takes the
+    bilinear interpolation of the finest level at which it is closed.
+    """
+    if not missing.any():
+        return values
+    weight = _halved(1.0 - missing)
+    total = _halved(np.where(missing, 0.0, values))
+    coarse = filled(total / np.where(weight > 0, weight, 1), weight == 0)
+    smooth = _doubled(_doubled(coarse).T).T[: values.shape[0], : values.shape[1]]
+    return np.where(missing, smooth, values)
+
+
+def _halved(x: Array) -> Array:
+    """Sums of blocks of 2×2; the last block of an odd side has half of them."""
+    x = np.pad(x, [(0, side % 2) for side in x.shape])
+    return x[0::2, 0::2] + x[1::2, 0::2] + x[0::2, 1::2] + x[1::2, 1::2]
+
+
+def _doubled(x: Array) -> Array:
+    """Twice the rows, linear between the centres of the old ones."""
+    above = np.concatenate([x[:1], x[:-1]])
+    below = np.concatenate([x[1:], x[-1:]])
+    out = np.empty((2 * len(x), x.shape[1]))
+    out[0::2], out[1::2] = x + (above - x) / 4, x + (below - x) / 4
+    return out
