@@ -34,7 +34,8 @@ OPPONENT = torch.tensor(
 class Wavevectors:
     """M modes or groups of modes: kx, ky and weight are (M,), float64.
 
-    A weight of zero marks a frequency that is asked about but not on the grid.
+    A weight of zero marks a frequency at which a spectrum is evaluated, but that is no mode of
+    the grid.
     """
 
     kx: Tensor
@@ -58,17 +59,24 @@ class Wavevectors:
         return self.weight / self.weight.sum()
 
     @cached_property
-    def lifted(self) -> Wavevectors:
+    def without_zero(self) -> Wavevectors:
         """The same with k = 0 moved to |k| = 0.5/max(H, W), where log|k| is finite."""
         zero = (self.kx == 0) & (self.ky == 0)
         kx = torch.where(zero, 0.5 / max(self.shape), self.kx)
         return Wavevectors(kx, self.ky, self.weight, self.shape)
 
+    @property
+    def lifted(self) -> Wavevectors:  # old name, until inference/ has moved on
+        return self.without_zero
+
+    def asked(self, kx: Tensor, ky: Tensor) -> Wavevectors:  # old name, until inference/ moved on
+        return self.with_frequencies(kx, ky)
+
     def mean(self, values: Tensor) -> Tensor:
         """Average of (..., M) over all H·W modes of the grid."""
         return (values * self.fraction.to(values.device)).sum(-1, keepdim=True)
 
-    def asked(self, kx: Tensor, ky: Tensor) -> Wavevectors:
+    def with_frequencies(self, kx: Tensor, ky: Tensor) -> Wavevectors:
         """These modes followed by further frequencies of weight zero."""
         return Wavevectors(
             torch.cat([self.kx, kx]),

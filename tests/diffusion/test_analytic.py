@@ -10,6 +10,7 @@ from torch.distributions import MultivariateNormal
 from gibbsdiff.diffusion.analytic import GaussianDenoiser, MixtureDenoiser
 from gibbsdiff.diffusion.conjugate_gradients import solve
 from gibbsdiff.diffusion.signal import FixedSignal, PowerLawSignal
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import OPPONENT
 from gibbsdiff.noise import PixelNoise, PowerLawNoise, WhiteNoise
 from gibbsdiff.streams import Streams
@@ -143,7 +144,7 @@ def test_a_mixture_of_one_is_the_gaussian():
 
 def test_wrong_partners_are_refused():
     noise = PixelNoise.weighted(torch.ones(1, 2)).covariance((1, 2), torch.ones(1, 1).double())
-    with pytest.raises(TypeError, match="stationary"):
+    with pytest.raises(InputError, match="stationary"):
         mixture()(torch.zeros(1, 1, 1, 2).double(), noise)
     with pytest.raises(ValueError, match="modes"):
         FixedSignal(torch.ones(1, 8, 4)).power((9, 6))

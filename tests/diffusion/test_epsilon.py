@@ -54,7 +54,7 @@ def test_the_exact_network_is_the_exact_denoiser(process):
     _, z, noise = observed((0.0101, 0.0517, 0.31, 1.2), (-1.7, -0.3, 0.9, 0.1))
     mean, error = EpsilonDenoiser(Exact(process), process, RANGES)(z, noise)
     assert torch.allclose(mean, GAUSSIAN(z, noise).mean, rtol=0, atol=1e-9)
-    assert torch.equal(error.draw(Streams.batch(2, 4), 1), torch.zeros(4, 1, *SHAPE).double())
+    assert error is None
 
 
 @every_process
@@ -64,7 +64,7 @@ def test_the_papers_sampler_draws_the_same_through_it(process, variance):
 
     def draw(denoiser):
         return solvers.ddpm(
-            denoiser, y, noise, process, Streams.batch(3, 2), steps=60, variance=variance
+            denoiser, y, noise, Streams.batch(3, 2), process=process, steps=60, variance=variance
         )
 
     ours, exact = draw(EpsilonDenoiser(Exact(process), process, RANGES)), draw(GAUSSIAN)
@@ -102,10 +102,10 @@ def test_the_exact_networks_loss_is_the_posterior_variance_of_the_noise(process)
 def test_a_family_without_these_parameters_is_refused():
     _, z, noise = observed((0.1,), (0.0,))
     denoiser = EpsilonDenoiser(Exact(PROCESSES[1]), PROCESSES[1], RANGES)
-    with pytest.raises(ValueError, match=r"told 1 parameters .* has none"):
+    with pytest.raises(InputError, match="takes 1 shape parameters, the noise has none"):
         denoiser(z, SpectralCovariance(noise.power, SHAPE))
     bands = BandedNoise((0.1,)).covariance(SHAPE, torch.zeros(1, 2).double())
-    with pytest.raises(ValueError, match=r"told 1 parameters .* has 2"):
+    with pytest.raises(InputError, match="takes 1 shape parameters, the noise has 2"):
         denoiser(z, bands)
 
 
@@ -134,5 +134,5 @@ def test_rows_do_not_depend_on_their_batch(network, process):
     for i in range(2):
         alone = denoiser(z[i : i + 1], noise.rows(torch.tensor([i]))).mean
         assert torch.allclose(alone[0], together[i], atol=1e-5)
-    draw = solvers.ddpm(denoiser, z, noise, process, Streams.batch(1, 2), steps=10)
+    draw = solvers.ddpm(denoiser, z, noise, Streams.batch(1, 2), process=process, steps=10)
     assert bool(torch.isfinite(draw.x).all())

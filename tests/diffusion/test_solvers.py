@@ -124,7 +124,13 @@ def test_ddpm_converges_to_the_exact_posterior_at_first_order(process, variance)
     for calls in (32, 64, 128):
         gain, var = linear_response(
             lambda y, noise, rng, calls=calls: solvers.ddpm(
-                DENOISER, y, noise, process, rng, steps=round(calls / duration), variance=variance
+                DENOISER,
+                y,
+                noise,
+                rng,
+                process=process,
+                steps=round(calls / duration),
+                variance=variance,
             )
         )
         # E[z_s | z_t] is linear and exact at every step, and so is its composition.
@@ -138,10 +144,10 @@ def test_the_papers_setting_is_within_a_few_percent_of_exact():
     """5,000 discrete steps from σ = 0.2: 290 calls. Our kernel needs one."""
     _, noise = observed()
     process = DiscreteVariancePreserving()
-    schedule = solvers.uniform_in_time(noise.level, process, 5000, "beta")
-    assert schedule.levels.shape[1] - 1 == pytest.approx(290, abs=1)
+    levels = solvers.uniform_in_time(noise.level, process, 5000, "beta")
+    assert levels.u.shape[1] - 1 == pytest.approx(290, abs=1)
     _, var = linear_response(
-        lambda y, noise, rng: solvers.ddpm(DENOISER, y, noise, process, rng, steps=5000)
+        lambda y, noise, rng: solvers.ddpm(DENOISER, y, noise, rng, process=process, steps=5000)
     )
     _, V = exact_response()
     assert float(((var - V).abs() / V).max()) < 0.05
@@ -220,7 +226,7 @@ def test_images_of_other_levels_share_a_batch_and_leave_it_when_done():
     process = VariancePreserving()
     for sampler in (
         lambda z, n, rng: solvers.few_step(counting, z, n, rng, calls=12),
-        lambda z, n, rng: solvers.ddpm(counting, z, n, process, rng, steps=200),
+        lambda z, n, rng: solvers.ddpm(counting, z, n, rng, process=process, steps=200),
     ):
         seen.clear()
         together = sampler(y, noise, Streams.batch(7, 3))
@@ -243,8 +249,8 @@ def test_a_seed_reproduces_a_draw_and_another_does_not():
     assert not torch.allclose(first, other)
 
 
-def test_geometric_schedule():
-    levels = solvers.geometric(torch.tensor([0.4, 0.002, 0.008]).double(), 12).levels
+def test_geometric_levels():
+    levels = solvers.geometric(torch.tensor([0.4, 0.002, 0.008]).double(), 12).u
     assert torch.allclose(levels[:, 0], torch.ones(3).double())
     assert torch.equal(levels[:, -1], torch.zeros(3).double())
     ratios = levels[0, 1:12] / levels[0, :11]
@@ -256,9 +262,10 @@ def test_geometric_schedule():
 
 def test_bad_arguments():
     y, noise = observed()
+    rng = Streams.batch(0, 1)
     with pytest.raises(ValueError, match="at least one call"):
-        solvers.few_step(DENOISER, y, noise, Streams.batch(0, 1), calls=0)
+        solvers.few_step(DENOISER, y, noise, rng, calls=0)
     with pytest.raises(ValueError, match="'beta' or 'posterior'"):
-        solvers.ddpm(DENOISER, y, noise, VariancePreserving(), Streams.batch(0, 1), variance="x")
+        solvers.ddpm(DENOISER, y, noise, rng, process=VariancePreserving(), variance="x")
     with pytest.raises(ValueError, match="above"):
-        solvers.ddpm(DENOISER, y, noise, VarianceExploding(0.01, 0.1), Streams.batch(0, 1))
+        solvers.ddpm(DENOISER, y, noise, rng, process=VarianceExploding(0.01, 0.1))

@@ -6,8 +6,8 @@ import statistics
 import pytest
 import torch
 
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.diffusion.tweedie import derivative
 from gibbsdiff.fourier import half_plane
 from gibbsdiff.noise import PowerLawNoise, SpectralCovariance
@@ -74,7 +74,7 @@ def test_a_silent_network_has_the_wiener_error_already(channels, observed, silen
     signal = NATURAL if channels == 3 else GREY
     _, y, noise = observed((40, 32), channels, signal=signal)
     plain = SpectralDenoiser(silent(channels), signal)
-    said, found = plain(y, noise), plain.probed()(y, noise)
+    said, found = plain(y, noise), plain.with_derivative_error()(y, noise)
     assert torch.allclose(said.mean, found.mean)
     assert torch.allclose(said.error.power, found.error.power, rtol=2e-3)
 
@@ -83,7 +83,7 @@ def test_adapted_to_an_image_is_as_probed_there_and_costs_no_derivative(observed
     levels = ((0.1, -0.5), (0.2, 0.3))
     _, y, noise = observed((48, 48), levels=levels)
     denoiser = SpectralDenoiser(small(seed=3), NATURAL)
-    probed = denoiser.probed(seed=4)
+    probed = denoiser.with_derivative_error(seed=4)
     for i in range(2):
         one = torch.tensor([i])
         own = probed.adapted(y[one], noise.rows(one))
@@ -100,7 +100,7 @@ def test_adapted_to_an_image_is_as_probed_there_and_costs_no_derivative(observed
 def test_the_same_probe_makes_a_smooth_score(observed, small):
     """Twice the step, twice the change: no scatter of the probe from φ to φ."""
     x, _, _ = observed((32, 32), channels=1, signal=GREY)
-    family, denoiser = PowerLawNoise(), SpectralDenoiser(small(1), GREY).probed()
+    family, denoiser = PowerLawNoise(), SpectralDenoiser(small(1), GREY).with_derivative_error()
     y = x + 0.1 * Streams(5, [(0,)]).normal(1, 32, 32, dtype=torch.float32)
 
     def total(sigma):

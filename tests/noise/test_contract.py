@@ -7,16 +7,17 @@ import torch
 from scipy import stats
 from torch.distributions import MultivariateNormal
 
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import OPPONENT, REFERENCE, half_plane, power
 from gibbsdiff.noise import (
     BandedNoise,
     CMBNoise,
-    PartlyKnownNoise,
     PixelNoise,
     PowerLawNoise,
     SpectralNoise,
     StationaryNoise,
     WhiteNoise,
+    with_fixed,
 )
 from gibbsdiff.streams import Streams
 
@@ -50,7 +51,8 @@ FAMILIES = [
     (CMBNoise(), (0.5, 70.0, 0.032)),
     (CMBNoise(beam=10.0, white=0.03), (0.5, 60.0, 0.02)),
     (PixelNoise.weighted(1 / INTENSITY), (0.3,)),
-    (PartlyKnownNoise(PowerLawNoise(), {"sigma": 0.2}), (-0.7,)),
+    (with_fixed(PowerLawNoise(), {"sigma": 0.2}), (-0.7,)),
+    (with_fixed(PixelNoise.affine(INTENSITY), {"beta": 0.3}), (0.05,)),
 ]
 IDS = [f"{i}-{noise}" for i, (noise, _) in enumerate(FAMILIES)]
 every_family = pytest.mark.parametrize(("noise", "phi"), FAMILIES, ids=IDS)
@@ -161,10 +163,10 @@ def test_a_row_does_not_depend_on_its_batch(noise, phi):
 @pytest.mark.parametrize("shape", [(192, 192), (24, 48)], ids=str)
 def test_descriptor_is_the_log_amplitude_at_the_references(noise, phi, shape):
     """½ log N where the grid has the reference frequency; by definition of N elsewhere."""
-    told = noise.descriptor(shape, as_phi(phi))
+    descriptor = noise.descriptor(shape, as_phi(phi))
     N = noise.power(shape, as_phi(phi))[0, 0]
     checked = 0
-    for radius, value in zip(REFERENCE, told[0], strict=True):
+    for radius, value in zip(REFERENCE, descriptor[0], strict=True):
         n = radius * shape[1]
         if abs(n - round(n)) > 1e-9 or radius > 0.5 or not noise.isotropic:
             continue
@@ -204,3 +206,73 @@ def test_opponent_rotation_leaves_noise_alone():
     rotated = torch.einsum("ij,bjhw->bihw", OPPONENT, eps).transpose(0, 1).flatten(1)
     cov = rotated @ rotated.T / rotated.shape[1] / 0.09
     assert float((cov - torch.eye(3)).abs().max()) < 4.5 * math.sqrt(2 / rotated.shape[1])
+
+
+@every_family
+def test_spectrum_and_pixel_variance_are_diagonals_of_the_covariance(noise, phi):
+    """Of Σ_φ in the Fourier basis, for noise with a spectrum, and in pixels."""
+    covariance, dense = noise.covariance(SHAPE, as_phi(phi)), dense_covariance(noise, phi)
+    pixels = covariance.pixel_variance()[0, 0]
+    assert torch.allclose(pixels, dense.diagonal().reshape(SHAPE), rtol=1e-10)
+    assert noise.stationary == isinstance(noise, StationaryNoise)
+    if not noise.stationary:
+        assert covariance.spectrum() is None
+        return
+    F = torch.fft.rfft2(torch.eye(48).double().reshape(48, *SHAPE), norm="ortho").flatten(1)
+    modes = torch.einsum("ik,ij,jk->k", F.conj(), dense.to(F.dtype), F).real
+    assert torch.allclose(covariance.spectrum()[0, 0].flatten(), modes, rtol=1e-9)
+
+
+@every_family
+def test_a_covariance_in_another_type_is_the_same(noise, phi):
+    covariance = noise.covariance(SHAPE, as_phi(phi))
+    single = covariance.to(dtype=torch.float32)
+    for name, value in vars(covariance).items():
+        other = getattr(single, name)
+        if torch.is_tensor(value):
+            assert other.dtype == torch.float32
+            assert torch.equal(other, value.float())
+        else:
+            assert other == value
+    assert covariance.pixel_variance().dtype == torch.float64
+    assert covariance.to("meta").pixel_variance().device.type == "meta"
+
+
+@every_family
+def test_a_seed_is_one_stream_for_each_row(noise, phi):
+    rows = [phi, phi]
+    drawn = noise.draw(SHAPE, rows, channels=2, seed=3)
+    assert torch.equal(drawn, noise.draw(SHAPE, rows, Streams.batch(3, 2), 2))
+    assert not torch.equal(drawn, noise.draw(SHAPE, rows, channels=2, seed=4))
+
+
+@pytest.mark.parametrize(
+    ("noise", "phi"), [f for f in FAMILIES if not f[0].stationary], ids=str
+)
+@pytest.mark.parametrize("channels", [1, 3])
+def test_missing_pixels_leave_the_likelihood_of_pixel_noise(noise, phi, channels):
+    """The dense Gaussian of the observed pixels alone, whatever stands in the others."""
+    observed = torch.rand(SHAPE, generator=torch.Generator().manual_seed(1)) > 0.4
+    eps = noise.draw(SHAPE, phi, Streams.batch(4, 2), channels)
+    inside = observed.flatten()
+    dense = MultivariateNormal(
+        torch.zeros(int(inside.sum())).double(), dense_covariance(noise, phi)[inside][:, inside]
+    )
+    expected = dense.log_prob(eps.flatten(2)[..., inside]).sum(1)
+    statistic = noise.statistic(torch.where(observed, eps, torch.nan), observed)
+    at = as_phi(phi).expand(2, -1).clone().requires_grad_()
+    value = noise.log_likelihood(at, statistic)
+    assert torch.allclose(value, expected, rtol=1e-10)
+    assert torch.equal(noise.log_likelihood(at[1:], statistic.rows([1])), value[1:])
+    (gradient,) = torch.autograd.grad(value.sum(), at)
+    assert bool(torch.isfinite(gradient).all())
+
+
+@every_stationary
+def test_stationary_noise_refuses_missing_pixels(noise, phi):
+    eps = noise.draw(SHAPE, phi)
+    whole = torch.ones(SHAPE, dtype=torch.bool)
+    assert torch.equal(noise.statistic(eps, whole).P, noise.statistic(eps).P)
+    whole[2, 3] = False
+    with pytest.raises(InputError, match="missing pixels needs a window"):
+        noise.statistic(eps, whole)

@@ -29,7 +29,7 @@ def test_power_law_has_pixel_std_sigma_and_slope_phi():
     slope = torch.diff(log_n[away]) / torch.diff(torch.log(k.k[away]))
     assert torch.allclose(slope[torch.isfinite(slope)], torch.tensor(-0.8).double())
     # The zero mode counts as |k| = 1.
-    at_one = k.asked(torch.ones(1).double(), torch.zeros(1).double())
+    at_one = k.with_frequencies(torch.ones(1).double(), torch.zeros(1).double())
     assert float(log_n[0]) == pytest.approx(float(PowerLawNoise().log_power(at_one, phi)[0, -1]))
 
 

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.conjugate_gradients import solve
-from gibbsdiff.diffusion.denoiser import Estimate
+from gibbsdiff.diffusion.denoiser import Denoiser, Estimate
 from gibbsdiff.diffusion.signal import Signal, wiener
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import (
     Shape,
     filtered,
@@ -24,6 +25,7 @@ from gibbsdiff.fourier import (
     power,
     to_opponent,
 )
+from gibbsdiff.identity import digest_of
 from gibbsdiff.noise.covariance import (
     Covariance,
     NoiseCovariance,
@@ -33,14 +35,20 @@ from gibbsdiff.noise.covariance import (
 from gibbsdiff.streams import Streams
 
 
-class GaussianDenoiser:
+class GaussianDenoiser(Denoiser):
     """x ~ N(m, S_x). D is the Wiener filter, and E = V = S_x N/(S_x + N) does not depend on z.
 
     For noise that is diagonal in pixels D = m + S_x (S_x + Σ)⁻¹ (z - m), by conjugate gradients.
     """
 
+    error_model = True
+
     def __init__(self, signal: Signal) -> None:
         self.signal = signal
+
+    def digest(self) -> str | None:
+        """Of m and S_x, where the signal is one of the package's."""
+        return digest_of(type(self).__name__, self.signal)
 
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
         """E[x | z] and Cov[x | z], exactly."""
@@ -55,6 +63,7 @@ class GaussianDenoiser:
     def draw(self, z: Tensor, noise: NoiseCovariance, rng: Streams) -> Tensor:
         """x ~ p(x | z), exactly."""
         mean, error = self(z, noise)
+        assert error is not None
         return mean + error.draw(rng, z.shape[1])
 
     def prior(self, shape: Shape, rng: Streams, channels: int = 1) -> Tensor:
@@ -82,12 +91,14 @@ class PixelPosterior(Covariance):
         return x0 - _regress(self.S_x, self.noise, x0 + self.noise.draw(rng, channels))
 
 
-class MixtureDenoiser:
+class MixtureDenoiser(Denoiser):
     """x ~ Σ_j π_j N(μ_j, S_j): D = Σ_j ρ_j D_j with responsibilities ρ_j ∝ π_j p(z | j).
 
     Each component is a mean image μ_j (C, H, W), or a number, and a spectrum S_j
     (C, H, W//2+1); all have the same shape.
     """
+
+    error_model = True
 
     def __init__(
         self, weights: Sequence[float], means: Sequence[Tensor], spectra: Sequence[Tensor]
@@ -100,6 +111,10 @@ class MixtureDenoiser:
         self.log_weights -= self.log_weights.logsumexp(0)
         self.means = [torch.as_tensor(m, dtype=torch.float64) for m in means]
         self.spectra = [s.double()[None] for s in spectra]
+
+    def digest(self) -> str | None:
+        """Of weights, means and spectra."""
+        return digest_of(type(self).__name__, self.log_weights, self.means, self.spectra)
 
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
         """E[x | z] and Cov[x | z] = Σ ρ_j V_j + Σ ρ_j (D_j - D)(D_j - D)ᵀ."""
@@ -129,12 +144,15 @@ class MixtureDenoiser:
     def _components(self, z: Tensor, noise: NoiseCovariance) -> tuple[Tensor, Tensor, Tensor]:
         N = _power(noise)
         logits, centres, variances = [], [], []
-        for log_weight, mean, S in zip(self.log_weights, self.means, self.spectra, strict=True):
+        for log_weight, m, spectrum in zip(
+            self.log_weights.to(z.device), self.means, self.spectra, strict=True
+        ):
+            mean, S = m.to(z), spectrum.to(z)
             w = wiener(S, N)
             logits.append(log_weight + _log_normal(z - mean, S + N))
             centres.append(mean + _in_opponent(z - mean, w.skip))
             variances.append(w.V.expand(len(z), z.shape[1], *w.V.shape[-2:]))
-        rho = torch.stack(logits, -1).softmax(-1)
+        rho = torch.stack(logits, -1).softmax(-1).to(z)
         return rho, torch.stack(centres), torch.stack(variances)
 
 
@@ -145,10 +163,23 @@ class MixtureError(Covariance):
     within: SpectralCovariance
     spread: Tensor
 
+    def spectrum(self) -> Tensor:
+        """V + Σ_j |spread_j|² in every mode."""
+        return self.within.spectrum() + sum(power(s) for s in self._opponent())
+
+    def pixel_variance(self) -> Tensor:
+        """That of V, and Σ_j spread_j² in opponent colours."""
+        return self.within.pixel_variance() + sum(s.square() for s in self._opponent())
+
     def draw(self, rng: Streams, channels: int) -> Tensor:
         """The Gaussian with the mixture's covariance."""
-        along = torch.einsum("bj,jbchw->bchw", rng.normal(len(self.spread)), self.spread)
+        along = torch.einsum(
+            "bj,jbchw->bchw", rng.normal(len(self.spread)).to(self.spread), self.spread
+        )
         return self.within.draw(rng, channels) + along
+
+    def _opponent(self) -> list[Tensor]:
+        return [to_opponent(s) for s in self.spread]
 
 
 def _shape(z: Tensor) -> Shape:
@@ -161,7 +192,7 @@ def _spectrum(signal: Signal, z: Tensor) -> Tensor:
 
 def _power(noise: NoiseCovariance) -> Tensor:
     if not isinstance(noise, SpectralCovariance):
-        raise TypeError(f"this denoiser needs stationary noise, not {type(noise).__name__}")
+        raise InputError(f"this denoiser needs stationary noise, not {type(noise).__name__}")
     return noise.power
 
 
@@ -187,5 +218,5 @@ def _log_normal(x: Tensor, spectrum: Tensor) -> Tensor:
     """log N(x; 0, Fᵀ diag(spectrum) F), spectra per opponent channel: (B,)."""
     P = power(to_opponent(x)).double()
     terms = torch.log(2 * math.pi * spectrum.double()) + P / spectrum.double()
-    weight = half_plane(_shape(x)).weight.reshape(x.shape[-2], -1)
+    weight = half_plane(_shape(x)).weight.reshape(x.shape[-2], -1).to(x.device)
     return -0.5 * (terms * weight).sum((1, 2, 3))

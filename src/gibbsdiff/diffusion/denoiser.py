@@ -1,201 +1,146 @@
-"""The denoiser's interface, and the one that a network makes: eqs. (3), (4) and (7)."""
+"""What inference sees of a denoiser: one call with two moments of x | z, eq. (3), and what else
+a denoiser may be able to do.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration, between
-from gibbsdiff.diffusion.signal import Signal, Wiener, wiener
-from gibbsdiff.diffusion.tweedie import derivative, own_factor
-from gibbsdiff.fourier import (
-    Shape,
-    between_references,
-    filtered,
-    from_opponent,
-    half_plane,
-    power,
-    to_opponent,
-)
-from gibbsdiff.networks.tiled import Tiled
-from gibbsdiff.networks.unet import Heads, UNet
-from gibbsdiff.noise.covariance import Covariance, NoiseCovariance, SpectralCovariance
-from gibbsdiff.streams import Streams
+from gibbsdiff.errors import InputError
+from gibbsdiff.noise.covariance import Covariance, NoiseCovariance
 
 
 class Estimate(NamedTuple):
-    """D(z, N) ≈ E[x | z] and the covariance E_t of x - D given z."""
+    """D(z, N) ≈ E[x | z], and the covariance E_t of x - D given z; None if it is not modelled."""
 
     mean: Tensor
-    error: Covariance
+    error: Covariance | None = None
 
 
-class Denoiser(Protocol):
-    """What solvers and samplers see of a denoiser: one call, two moments of x | z, eq. (3)."""
+class Denoiser(ABC):
+    """E[x | z] for a batch z: the one method that a denoiser must have is the call.
 
+    The rest is optional; what is not overridden says that the denoiser cannot do it.
+
+    >>> class Half(Denoiser):
+    ...     channels = 1
+    ...     def __call__(self, z, noise):
+    ...         return Estimate(z / 2)
+    """
+
+    channels: int | None = None
+    """Channels of the images that it takes; None: any number."""
+    error_model: bool = False
+    """Whether `Estimate.error` is a model of x - D, with a spectrum and a pixel variance
+    wherever the noise is stationary."""
+    adaptable: bool = False
+    """Whether `adapted` corrects the error model for one image."""
+    scatter: Tensor | None = None
+    """E[ρ ρᵀ] of eq. (12), (8 C, 8 C), channels outermost; None: its error model is exact."""
+    dtype: torch.dtype | None = None
+    """The floating-point type that it computes in; None: that of z."""
+
+    @abstractmethod
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
         """E[x | x + N(0, Σ) = z] for a batch z (B, C, H, W), with its error covariance."""
 
+    def with_derivative_error(self, seed: int = 0) -> Denoiser:
+        """The same denoiser with its error by ∂D/∂z, eq. (13), where it is not exact already.
 
-@dataclass(frozen=True)
-class NetworkError(Covariance):
-    """E_t = G ∗ diag(eᵛ) ∗ G in opponent colours, G² = c B² V, eq. (7)."""
-
-    G: Tensor
-    log_variance: Tensor
-
-    @property
-    def power(self) -> Tensor:
-        """Ê(k) = c B² V mean(eᵛ), the spectrum of eq. (11): (B, C, H, W//2+1)."""
-        return self.G.square() * self.log_variance.exp().mean((-2, -1), keepdim=True)
-
-    @property
-    def variance(self) -> Tensor:
-        """(B, C, H, W) pixel variance in opponent colours: eᵛ smoothed by |G|² in pixel space."""
-        shape = (self.log_variance.shape[-2], self.log_variance.shape[-1])
-        kernel = torch.fft.irfft2(self.G, s=shape).square()
-        spread = torch.fft.rfft2(kernel) * torch.fft.rfft2(self.log_variance.exp())
-        return torch.fft.irfft2(spread, s=shape)
-
-    def draw(self, rng: Streams, channels: int) -> Tensor:
-        """G ∗ (e^{v/2} · white)."""
-        white = rng.normal(channels, *self.log_variance.shape[-2:], dtype=self.log_variance.dtype)
-        return from_opponent(filtered(white * torch.exp(0.5 * self.log_variance), self.G))
-
-
-class Losses(NamedTuple):
-    """Per image: the error relative to the Wiener filter's, eq. (6), in pixels and in units of
-    the noise, and the negative log-likelihoods of the residual's pixels (v) and of its
-    spectrum (B), eq. (7).
-    """
-
-    relative: Tensor
-    whitened: Tensor
-    pixel: Tensor
-    spectral: Tensor
-
-
-class SpectralDenoiser(nn.Module):
-    """The Wiener estimate plus a network's correction of unit variance in every mode, eq. (4):
-
-    D = m + skip ∗ (z-m) + √V ∗ F_θ(3·skip ∗ (z-m), T^(-½) ∗ (z-m); descriptor)
-
-    With a `tile`, F_θ sees large images in pieces of at most tile² pixels; filters stay global.
-    With a `probe`, the seed of one, the error has the power that ∂D/∂z tells, eq. (13).
-    """
-
-    def __init__(
-        self,
-        network: UNet,
-        signal: Signal,
-        calibration: Calibration | None = None,
-        *,
-        tile: int | None = None,
-        probe: int | None = None,
-    ) -> None:
-        super().__init__()
-        self.network = network
-        self.signal = signal
-        self.calibration = calibration
-        self.tile = tile
-        self.probe = probe
-
-    def tiled(self, tile: int = 1024) -> SpectralDenoiser:
-        """The same denoiser, by the same weights, in memory that large images need: `Tiled`."""
-        return SpectralDenoiser(self.network, self.signal, self.calibration, tile=tile)
-
-    def probed(self, seed: int = 0) -> SpectralDenoiser:
-        """The same denoiser, whose error power is read off ∂D/∂z: a call costs about three."""
-        return SpectralDenoiser(
-            self.network, self.signal, self.calibration, tile=self.tile, probe=seed
-        )
-
-    def adapted(self, z: Tensor, noise: SpectralCovariance) -> SpectralDenoiser:
-        """The same denoiser with c of eq. (7) for one image z (1, C, H, W), by ∂D/∂z, at every
-        level of the noise.
+        The seed is that of the random phases of the probe.
         """
-        with torch.no_grad():
-            _, _, own = self._probed(z, noise, self.probe or 0)
-        old, own = self.calibration, own[0, :, :, None]
-        if old is None:
-            knots = own.shape[0] * own.shape[1]
-            old = Calibration(own.new_zeros(1, 1, len(LOG_RATIO)), own.new_zeros(knots, knots))
-        table = replace(old, log_c=old.log_c.to(own) + own)
-        return SpectralDenoiser(self.network, self.signal, table, tile=self.tile)
+        return self
 
-    def forward(self, z: Tensor, noise: SpectralCovariance) -> Estimate:
-        """D and its error model."""
-        if self.probe is None:
-            return Estimate(*self._modelled(z, noise))
-        mean, error, own = self._probed(z, noise, self.probe)
-        log_c = _in_every_mode(own.to(z), noise.shape)
-        return Estimate(mean, replace(error, G=error.G * torch.exp(0.5 * log_c)))
+    def adapted(self, z: Tensor, noise: NoiseCovariance) -> Denoiser:
+        """The same denoiser, its error model corrected for the one image z (1, C, H, W)."""
+        return self
 
-    def _probed(
-        self, z: Tensor, noise: SpectralCovariance, seed: int
-    ) -> tuple[Tensor, NetworkError, Tensor]:
-        """The mean, the heads' error, and log c by the derivative: (B, C, 8)."""
+    def tiled(self, tile: int) -> Denoiser:
+        """The same denoiser in less memory: it sees at most about tile² pixels at once."""
+        return self
 
-        def split(at: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-            mean, error = self._modelled(at, noise)
-            return mean, (error.G, error.log_variance)
-
-        mean, J, parts = derivative(split, z, noise, seed)
-        error = NetworkError(*parts)
-        return mean, error, own_factor(error.power / noise.power, J, noise)
-
-    def _modelled(self, z: Tensor, noise: SpectralCovariance) -> tuple[Tensor, NetworkError]:
-        """D, and the error by heads and table."""
-        mean, heads, w = self._evaluate(z, noise)
-        G2 = w.V * torch.exp(_in_every_mode(heads.log_bands, noise.shape))
-        if self.calibration is not None:
-            known = (noise.power, self._signal(z), noise.shape)
-            G2 = G2 * self.calibration.factor(*known)
-            if self.calibration.gain is not None:
-                gain = between(self.calibration.gain, *known)
-                mean = mean + from_opponent(filtered(to_opponent(z - mean), gain))
-        return mean, NetworkError(G2.sqrt(), heads.log_variance)
-
-    def losses(self, x: Tensor, z: Tensor, noise: SpectralCovariance) -> Losses:
-        """Eq. (6) twice, and the two likelihoods on the detached residual of the correction."""
-        mean, heads, w = self._evaluate(z, noise)
-        modes = half_plane(noise.shape)
-        scale = modes.mean(w.V.flatten(2)).mean((1, 2))
-        relative = (mean - x).square().mean((1, 2, 3)) / scale
-        error = to_opponent(x - mean)
-        in_noise = filtered(error, noise.power.rsqrt()).square().mean((1, 2, 3))
-        whitened = in_noise / modes.mean((w.V / noise.power).flatten(2)).mean((1, 2))
-        residual = filtered(error.detach(), w.V.rsqrt())
-        v = heads.log_variance
-        pixel = 0.5 * (v + residual.square() * torch.exp(-v)).mean((1, 2, 3))
-        level = v.detach().exp().mean((-2, -1), keepdim=True).log()
-        log_e = _in_every_mode(heads.log_bands, noise.shape) + level
-        terms = 0.5 * (log_e + power(residual) * torch.exp(-log_e))
-        spectral = modes.mean(terms.flatten(2).double()).mean((1, 2))
-        return Losses(relative, whitened, pixel, spectral)
-
-    def _signal(self, z: Tensor) -> Tensor:
-        return self.signal.power((z.shape[-2], z.shape[-1])).to(z)
-
-    def _evaluate(self, z: Tensor, noise: SpectralCovariance) -> tuple[Tensor, Heads, Wiener]:
-        if noise.descriptor is None:
-            raise ValueError("a network needs the noise's descriptor, eq. (5)")
-        m = self.signal.mean
-        w = wiener(self._signal(z), noise.power)
-        opponent = torch.fft.rfft2(to_opponent(z - m))
-        linear = torch.fft.irfft2(opponent * w.skip, s=noise.shape)
-        planes = torch.cat([3 * linear, torch.fft.irfft2(opponent * w.whiten, s=noise.shape)], 1)
-        del opponent  # room for the network, which counts from ten megapixels on
-        network = self.network if self.tile is None else Tiled(self.network, self.tile)
-        heads = network(planes, noise.descriptor)
-        del planes
-        mean = m + from_opponent(linear + filtered(heads.correction, w.V.sqrt()))
-        return mean, heads, w
+    def digest(self) -> str | None:
+        """A name that changes with whatever changes the results, weights and calibration among
+        them; None if there is none. Only a denoiser with a digest can resume a checkpoint.
+        """
+        return None
 
 
-def _in_every_mode(knots: Tensor, shape: Shape) -> Tensor:
-    """Log-linear between the reference frequencies: (B, C, 8) -> (B, C, H, W//2+1)."""
-    return (knots @ between_references(shape).to(knots)).unflatten(-1, (shape[0], -1))
+def as_denoiser(thing: Any) -> Denoiser:
+    """A `Denoiser` as it is, or a callable (z, noise) -> Estimate or Tensor made into one.
+
+    Attributes of the callable that have the names of a denoiser's are kept: `f.channels = 1`,
+    `f.digest = "v1"`. A network (`nn.Module`) computes in the type of its weights.
+    """
+    if isinstance(thing, Denoiser):
+        return thing
+    if not callable(thing):
+        raise InputError(f"denoiser: a callable (z, noise) is needed, not a {type(thing).__name__}")
+    return _FromCallable(thing)
+
+
+class _FromCallable(nn.Module, Denoiser):
+    """A callable with the interface of a denoiser. A module, so that weights in it are found."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+        for name in ("channels", "error_model", "adaptable", "scatter"):
+            if hasattr(function, name):
+                setattr(self, name, getattr(function, name))
+
+    @property
+    def dtype(self) -> torch.dtype | None:  # type: ignore[override]
+        """That of the weights if there are any, else what the callable says."""
+        return dtype_of(self) or getattr(self.function, "dtype", None)
+
+    def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
+        """What the callable returns; a tensor is the mean alone."""
+        found = self.function(z, noise)
+        if isinstance(found, Tensor):
+            return Estimate(found)
+        if not isinstance(found, Estimate):
+            kind = type(found).__name__
+            raise InputError(f"denoiser: it must return an Estimate or a Tensor, not a {kind}")
+        return found
+
+    def with_derivative_error(self, seed: int = 0) -> Denoiser:
+        """The callable's, if it has one."""
+        return self._changed("with_derivative_error", seed)
+
+    def adapted(self, z: Tensor, noise: NoiseCovariance) -> Denoiser:
+        """The callable's, if it has one."""
+        return self._changed("adapted", z, noise)
+
+    def tiled(self, tile: int) -> Denoiser:
+        """The callable's, if it has one."""
+        return self._changed("tiled", tile)
+
+    def digest(self) -> str | None:
+        """The callable's, a text or a method, if it has one."""
+        own = getattr(self.function, "digest", None)
+        found: str | None = own() if callable(own) else own
+        return found
+
+    def _changed(self, name: str, *arguments: Any) -> Denoiser:
+        own = getattr(self.function, name, None)
+        return self if own is None else as_denoiser(own(*arguments))
+
+
+def dtype_of(module: nn.Module) -> torch.dtype | None:
+    """The floating-point type of a module's weights; None if it has none."""
+    return next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
+
+
+def __getattr__(name: str) -> Any:  # the old homes, until inference/ has moved on
+    from gibbsdiff.diffusion import error_model, losses, spectral
+
+    for home in (spectral, error_model, losses):
+        if name in ("SpectralDenoiser", "NetworkError", "Losses") and hasattr(home, name):
+            return getattr(home, name)
+    raise AttributeError(name)

@@ -7,15 +7,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from gibbsdiff.diffusion.denoiser import Estimate
+from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, dtype_of
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, Process
-from gibbsdiff.noise.covariance import SpectralCovariance, ZeroCovariance
+from gibbsdiff.errors import InputError
+from gibbsdiff.identity import digest_of
+from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
 
 Range = tuple[float, float]
 
 
 def network_time(process: Process, t: Tensor) -> Tensor:
-    """What a network is told of the time t: t itself, or the step of a discrete chain.
+    """The number by which a network takes the time t: t itself, or the step of a discrete chain.
 
     The authors count steps i = 0 … T-1 and ᾱ_i has the factors 0 … i, so that step i is the
     time t = (i+1)/T. Between steps i is real, and below step 0 it goes on to -1 at t = 0.
@@ -25,16 +27,17 @@ def network_time(process: Process, t: Tensor) -> Tensor:
     return t
 
 
-class EpsilonDenoiser(nn.Module):
+class EpsilonDenoiser(nn.Module, Denoiser):
     """D = z - σ ε_θ(a z, t, φ) with t = t*(σ) of eq. (2) and a = a(t), for z = x + σ ε at level σ.
 
     ε has unit level, so this is (z_t - b ε_θ)/a in the scaling z_t = a z of eq. (1). The paper
-    has no error model: E = 0 in eq. (7).
+    has no error model: E = 0 in eq. (7). It can do with the family of noise that it was trained on
+    alone, up to the highest level of its process.
 
     Arguments:
         network: Maps z_t (B, C, H, W), a time or step (B,) and φ (B, K) to ε.
         process: The process that the network was trained on.
-        ranges: Of the K parameters of the noise's shape; the network is told them on [-1, 1].
+        ranges: Of the K parameters of the noise's shape, which the network takes on [-1, 1].
     """
 
     def __init__(
@@ -43,22 +46,39 @@ class EpsilonDenoiser(nn.Module):
         super().__init__()
         self.network = network
         self.process = process
-        self.ranges = tuple(ranges)
+        self.ranges = tuple((float(low), float(high)) for low, high in ranges)
+        self.channels = getattr(network, "channels", None)
 
-    def forward(self, z: Tensor, noise: SpectralCovariance) -> Estimate:
+    @property
+    def dtype(self) -> torch.dtype | None:  # type: ignore[override]
+        """That of the weights."""
+        return dtype_of(self.network)
+
+    def digest(self) -> str | None:
+        """Of weights, process and ranges."""
+        process = self.process.digest()
+        name = type(self.network).__name__
+        return process and digest_of(name, self.network.state_dict(), process, self.ranges)
+
+    def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
         """D, and no error."""
-        mean = z - _column(noise.level, z) * self.epsilon(z, noise)
-        return Estimate(mean, ZeroCovariance(noise.shape, z.dtype))
+        found: Estimate = super().__call__(z, noise)
+        return found
 
-    def epsilon(self, z: Tensor, noise: SpectralCovariance) -> Tensor:
+    def forward(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
+        """D, and no error."""
+        return Estimate(z - _column(noise.level, z) * self.epsilon(z, noise))
+
+    def epsilon(self, z: Tensor, noise: NoiseCovariance) -> Tensor:
         """ε_θ ≈ E[ε | z], of unit level."""
+        phi = self._phi(noise).to(z)
         # Times are float64 on the CPU: a step of the chain is 2e-4 of [0, 1].
         t = self.process.time(noise.level.cpu())
-        told = network_time(self.process, t).to(z)
-        out: Tensor = self.network(_column(self.process.a(t), z) * z, told, self._phi(noise).to(z))
+        time = network_time(self.process, t).to(z)
+        out: Tensor = self.network(_column(self.process.a(t), z) * z, time, phi)
         return out
 
-    def losses(self, x: Tensor, z: Tensor, noise: SpectralCovariance) -> Tensor:
+    def losses(self, x: Tensor, z: Tensor, noise: NoiseCovariance) -> Tensor:
         """(B,) mean squares of ε_θ - ε, with ε = (z - x)/σ.
 
         That is ε-prediction, and it is the reweighted score matching of the paper's appendix at
@@ -67,13 +87,13 @@ class EpsilonDenoiser(nn.Module):
         target = (z - x) / _column(noise.level, z)
         return (self.epsilon(z, noise) - target).square().mean((1, 2, 3))
 
-    def _phi(self, noise: SpectralCovariance) -> Tensor:
-        phi = noise.shape_parameters
+    def _phi(self, noise: NoiseCovariance) -> Tensor:
+        phi = noise.shape_parameters if isinstance(noise, SpectralCovariance) else None
         if phi is None or phi.shape[-1] != len(self.ranges):
             given = "none" if phi is None else str(phi.shape[-1])
-            raise ValueError(
-                f"the network is told {len(self.ranges)} parameters of the noise's shape, "
-                f"the noise has {given}"
+            raise InputError(
+                f"this network was trained on another family of noise: it takes "
+                f"{len(self.ranges)} shape parameters, the noise has {given}"
             )
         low, high = torch.tensor(self.ranges, dtype=phi.dtype, device=phi.device).unbind(-1)
         return 2 * (phi - low) / (high - low) - 1

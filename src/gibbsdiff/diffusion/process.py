@@ -10,13 +10,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
+from gibbsdiff.errors import InputError
+from gibbsdiff.identity import digest_of
 
 Function = Callable[[Tensor], Tensor]
 
@@ -41,6 +43,10 @@ class Process(ABC):
         """b(1)/a(1): no noisier observation lies on the process."""
         return float(self.level(torch.ones((), dtype=torch.float64)))
 
+    def digest(self) -> str | None:
+        """A name that is the same for the same process; None for one's own f and g."""
+        return digest_of(self)
+
     def time(self, sigma: Tensor) -> Tensor:
         """t*(σ), the time at which the level is σ, eq. (2); σ is never snapped to a grid."""
         value = torch.as_tensor(sigma, dtype=torch.float64)
@@ -64,16 +70,20 @@ class Process(ABC):
         return torch.where(sigma == 0, 0.0, (low + high) / 2)
 
 
+@dataclass(frozen=True)
 class VariancePreserving(Process):
     """VP with β(t) = β_min + (β_max - β_min) t: f = β/2, g = √β, so a² + b² = 1.
 
     The paper has (0.1, 20) for images and (0.1, 2) for cosmology.
     """
 
-    def __init__(self, beta_min: float = 0.1, beta_max: float = 20.0) -> None:
-        if not 0 <= beta_min <= beta_max or beta_max <= 0:
-            raise InputError(f"β must not fall: 0 ≤ {beta_min:g} ≤ {beta_max:g}, β_max > 0 needed")
-        self.beta_min, self.beta_max = float(beta_min), float(beta_max)
+    beta_min: float = 0.1
+    beta_max: float = 20.0
+
+    def __post_init__(self) -> None:
+        low, high = self.beta_min, self.beta_max
+        if not 0 <= low <= high or high <= 0:
+            raise InputError(f"β must not fall: 0 ≤ {low:g} ≤ {high:g}, β_max > 0 needed")
 
     def a(self, t: Tensor) -> Tensor:
         """exp(-½ ∫β)."""
@@ -94,20 +104,29 @@ class VariancePreserving(Process):
         return torch.where(integral > 0, 2 * integral / (self.beta_min + root), 0.0).clamp(max=1.0)
 
 
+@dataclass(frozen=True)
 class DiscreteVariancePreserving(Process):
     """The paper's chain of T steps, β_i = (β_min + (β_max - β_min) i/T)/T, ᾱ_i = Π (1 - β_j).
 
     Time is i/T; log ᾱ is linear between steps, so that every level has its own time.
     """
 
-    def __init__(self, steps: int = 5000, beta_min: float = 0.1, beta_max: float = 20.0) -> None:
-        if steps < 1 or not 0 < beta_min <= beta_max < steps:
-            raise InputError(f"cannot make {steps} steps of β from {beta_min:g} to {beta_max:g}")
-        i = torch.arange(steps, dtype=torch.float64)
-        beta = (beta_min + (beta_max - beta_min) * i / steps) / steps
-        log_alpha_bar = torch.cumsum(torch.log1p(-beta), 0)
-        self.steps, self.beta_min, self.beta_max = steps, float(beta_min), float(beta_max)
-        self.log_alpha_bar = torch.cat([torch.zeros(1, dtype=torch.float64), log_alpha_bar])
+    steps: int = 5000
+    beta_min: float = 0.1
+    beta_max: float = 20.0
+
+    def __post_init__(self) -> None:
+        steps, low, high = self.steps, self.beta_min, self.beta_max
+        if steps < 1 or not 0 < low <= high < steps:
+            raise InputError(f"cannot make {steps} steps of β from {low:g} to {high:g}")
+
+    @cached_property
+    def log_alpha_bar(self) -> Tensor:
+        """log ᾱ at the times 0, 1/T, …, 1: (T+1,)."""
+        i = torch.arange(self.steps, dtype=torch.float64)
+        beta = (self.beta_min + (self.beta_max - self.beta_min) * i / self.steps) / self.steps
+        zero = torch.zeros(1, dtype=torch.float64)
+        return torch.cat([zero, torch.cumsum(torch.log1p(-beta), 0)])
 
     def a(self, t: Tensor) -> Tensor:
         """√ᾱ."""
@@ -124,13 +143,22 @@ class DiscreteVariancePreserving(Process):
         return left + (at - below) * (right - left)
 
 
+@dataclass(frozen=True)
 class VarianceExploding(Process):
     """VE: a = 1, b² = σ_min² ((σ_max/σ_min)^{2t} - 1), so that b(0) = 0."""
 
-    def __init__(self, sigma_min: float = 0.01, sigma_max: float = 10.0) -> None:
-        if not 0 < sigma_min < sigma_max:
-            raise InputError(f"0 < σ_min < σ_max needed, not {sigma_min:g} and {sigma_max:g}")
-        self.sigma_min, self.log_ratio = float(sigma_min), math.log(sigma_max / sigma_min)
+    sigma_min: float = 0.01
+    sigma_max: float = 10.0
+
+    def __post_init__(self) -> None:
+        low, high = self.sigma_min, self.sigma_max
+        if not 0 < low < high:
+            raise InputError(f"0 < σ_min < σ_max needed, not {low:g} and {high:g}")
+
+    @property
+    def log_ratio(self) -> float:
+        """log(σ_max/σ_min)."""
+        return math.log(self.sigma_max / self.sigma_min)
 
     def a(self, t: Tensor) -> Tensor:
         """1."""

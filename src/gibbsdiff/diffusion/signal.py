@@ -33,7 +33,7 @@ class PowerLawSignal:
 
     def power(self, shape: Shape) -> Tensor:
         """A |k|^-γ: (1, C, H, W//2+1), float64."""
-        log_k = torch.log(half_plane(shape).lifted.k).reshape(shape[0], -1)
+        log_k = torch.log(half_plane(shape).without_zero.k).reshape(shape[0], -1)
         a = torch.tensor(self.amplitude, dtype=torch.float64)[:, None, None]
         gamma = torch.tensor(self.slope, dtype=torch.float64)[:, None, None]
         return (a * torch.exp(-gamma * log_k))[None]
@@ -83,7 +83,7 @@ class TabulatedSignal:
         shape = (images.shape[-2], images.shape[-1])
         modes = half_plane(shape)
         P = power(images.double()).mean(0).flatten(1)
-        log_k = torch.log(modes.lifted.k)
+        log_k = torch.log(modes.without_zero.k)
         first = math.log(1 / max(shape))
         rings = ((log_k - first + 1e-9) / math.log(ratio)).floor().long() + 1
         ring = torch.where(modes.k > 0, rings, 0)
@@ -100,7 +100,7 @@ class TabulatedSignal:
 
     def power(self, shape: Shape) -> Tensor:
         """S_x on the half-plane: (1, C, H, W//2+1), float64."""
-        log_k = torch.log(half_plane(shape).lifted.k)
+        log_k = torch.log(half_plane(shape).without_zero.k)
         knots = torch.tensor(self.log_k, dtype=torch.float64)
         rows = torch.tensor(self.log_power, dtype=torch.float64)
         upper = torch.searchsorted(knots, log_k).clamp(1, len(knots) - 1)

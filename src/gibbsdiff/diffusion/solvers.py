@@ -1,4 +1,4 @@
-r"""Reverse kernels and schedules: draws of x | y, φ from a denoiser, eq. (7).
+r"""Reverse kernels and their levels: draws of x | y, φ from a denoiser, eq. (7).
 
 Levels are relative to the observation's: u = 1 at y, where the noise has power N, and
 u = 0 at x; the noise at u has power N u². States are in the VE scaling, z = x + noise.
@@ -12,7 +12,7 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
-from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
 from gibbsdiff.diffusion.process import Process
 from gibbsdiff.noise.covariance import Covariance, NoiseCovariance
 from gibbsdiff.streams import Streams
@@ -30,12 +30,12 @@ Sampler = Callable[[Denoiser, Tensor, NoiseCovariance, Streams], Draw]
 """How x | y, φ is drawn: `few_step` or `ddpm` with their options bound."""
 
 
-class Schedule(NamedTuple):
-    """Levels (B, n+1) from 1 down to 0, zeros once an image is done, and the factors
-    v (B, n) of the ancestral variance (1-r) v N_t; v = r is the exact one, β̃.
+class Levels(NamedTuple):
+    """The levels u of a draw, (B, n+1), from 1 down to 0, and 0 from there on; and the factors
+    v (B, n) of the ancestral variance (1-r) v N_t, of which v = r is the exact one, β̃.
     """
 
-    levels: Tensor
+    u: Tensor
     ancestral: Tensor
 
 
@@ -69,20 +69,24 @@ def solve(
     denoiser: Denoiser,
     y: Tensor,
     noise: NoiseCovariance,
-    schedule: Schedule,
+    levels: Levels,
     rng: Streams,
     *,
     with_error: bool,
 ) -> Draw:
-    """Run the kernel down the schedule. Images that reach u = 0 leave the batch."""
-    levels, ancestral = schedule
+    """Eq. (7) from level to level. Images that reach u = 0 leave the batch.
+
+    `with_error` takes the denoiser's own error covariance; without one E_t = 0.
+    """
+    denoiser = as_denoiser(denoiser)
+    u, ancestral = levels
     z, first = y.clone(), torch.empty_like(y)
     calls = torch.zeros(len(y), dtype=torch.int64)
-    for i in range(levels.shape[1] - 1):
-        rows = torch.nonzero(levels[:, i] > 0).squeeze(-1)
+    for i in range(u.shape[1] - 1):
+        rows = torch.nonzero(u[:, i] > 0).squeeze(-1)
         if len(rows) == 0:
             break
-        t, s = levels[rows, i], levels[rows, i + 1]
+        t, s = u[rows, i], u[rows, i + 1]
         here = noise.rows(rows).scaled(t)
         x_hat, error = denoiser(z[rows], here)
         calls[rows] += 1
@@ -110,7 +114,11 @@ def few_step(
     floor: float = 0.004,
     error: bool = True,
 ) -> Draw:
-    """Our kernel: eq. (7) with the denoiser's own error covariance, or E = 0 (`error=False`)."""
+    """A draw of x | y, φ in few calls: eq. (7) with the denoiser's own error covariance.
+
+    `error=False`, or a denoiser without an error model, has E = 0. The last step is from `floor`,
+    or from one call's worth above, to 0.
+    """
     return solve(denoiser, y, noise, geometric(noise.level, calls, floor), rng, with_error=error)
 
 
@@ -118,18 +126,21 @@ def ddpm(
     denoiser: Denoiser,
     y: Tensor,
     noise: NoiseCovariance,
-    process: Process,
     rng: Streams,
     *,
+    process: Process,
     steps: int = 5000,
     variance: Literal["beta", "posterior"] = "beta",
 ) -> Draw:
-    """The paper's sampler: the reverse SDE from t*(σ), `steps` steps to the unit of time."""
-    schedule = uniform_in_time(noise.level, process, steps, variance)
-    return solve(denoiser, y, noise, schedule, rng, with_error=False)
+    """The paper's sampler: the reverse SDE from t*(σ), `steps` steps to the unit of time.
+
+    As a sampler for Gibbs: `partial(ddpm, process=VariancePreserving())`.
+    """
+    levels = uniform_in_time(noise.level, process, steps, variance)
+    return solve(denoiser, y, noise, levels, rng, with_error=False)
 
 
-def geometric(level: Tensor, calls: int, floor: float = 0.004, ratio: float = 0.9) -> Schedule:
+def geometric(level: Tensor, calls: int, floor: float = 0.004, ratio: float = 0.9) -> Levels:
     """Levels falling by equal factors to `floor`, then to 0, in at most `calls` steps.
 
     No step is shorter than `ratio`: an image with little noise is done sooner.
@@ -140,13 +151,13 @@ def geometric(level: Tensor, calls: int, floor: float = 0.004, ratio: float = 0.
     enough = torch.ceil(reach / -torch.log(torch.tensor(ratio, dtype=torch.float64)))
     count = enough.clamp(1, calls)[:, None]
     i = torch.arange(calls + 1, dtype=torch.float64)
-    levels = torch.where(i < count, torch.exp(-reach[:, None] * i / count), 0.0)
-    return Schedule(levels, _exact(levels))
+    u = torch.where(i < count, torch.exp(-reach[:, None] * i / count), 0.0)
+    return Levels(u, _exact(u))
 
 
 def uniform_in_time(
     level: Tensor, process: Process, steps: int, variance: Literal["beta", "posterior"]
-) -> Schedule:
+) -> Levels:
     """n = round(t* · steps) equal steps of time from t* to 0.
 
     "beta" takes the forward kernel's variance b_t² - (a_t/a_s)² b_s², which divided by a_s²
@@ -158,15 +169,15 @@ def uniform_in_time(
     count = torch.round(start * steps).clamp(min=1)[:, None]
     i = torch.arange(int(count.max()) + 1, dtype=torch.float64)
     t = start[:, None] * (1 - i / count).clamp(min=0)
-    levels = process.level(t) / level[:, None]
-    levels[:, 0] = 1.0
+    u = process.level(t) / level[:, None]
+    u[:, 0] = 1.0
     if variance == "posterior":
-        return Schedule(levels, _exact(levels))
+        return Levels(u, _exact(u))
     a = process.a(t)
     v = (a[:, :-1] / a[:, 1:]) ** 2
-    return Schedule(levels, torch.where(levels[:, 1:] > 0, v, 0.0))
+    return Levels(u, torch.where(u[:, 1:] > 0, v, 0.0))
 
 
-def _exact(levels: Tensor) -> Tensor:
-    t, s = levels[:, :-1], levels[:, 1:]
+def _exact(u: Tensor) -> Tensor:
+    t, s = u[:, :-1], u[:, 1:]
     return torch.where(t > 0, s / t.clamp(min=1e-300), 0.0) ** 2

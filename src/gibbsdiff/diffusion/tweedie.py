@@ -44,7 +44,7 @@ def derivative(
     """
     # A key of its own: a probe that is the noise of z itself would tell another slope.
     stream = Streams(seed, [(13, 13, 13)])
-    white = fft(stream.normal(z.shape[1], *noise.shape, dtype=z.dtype))
+    white = fft(stream.normal(z.shape[1], *noise.shape, dtype=z.dtype).to(z.device))
     u, root = white / white.abs(), noise.power.sqrt()
     probe = from_opponent(torch.fft.irfft2(u * root, s=noise.shape, norm="ortho"))
     seen: Any = torch.func.jvp(mean_of, (z,), (probe.expand_as(z).contiguous(),), has_aux=True)
@@ -57,8 +57,9 @@ def own_factor(share: Tensor, J: Tensor, noise: SpectralCovariance) -> Tensor:
     more than a prediction of which Ê/N is the `share`.
 
     A band of few modes has the factor of a probe diluted by `FEW` modes of the prediction itself.
+    Made on the CPU, in double precision.
     """
     hats = between_references(noise.shape) * half_plane(noise.shape).weight
-    said, found = (part.flatten(2).double() @ hats.T for part in (share, J))
+    said, found = (part.flatten(2).cpu().double() @ hats.T for part in (share, J))
     prior = FEW * said / hats.sum(1).clamp(min=1e-9) + 1e-12
     return torch.log(((found + prior) / (said + prior)).clamp(1 / MOST, MOST))

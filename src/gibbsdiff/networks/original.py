@@ -72,20 +72,20 @@ class OriginalUNet(nn.Module):
         def timed(h: Tensor) -> Tensor:
             return h + sinusoidal(t, h.shape[1]).to(h.dtype)[:, :, None, None]
 
-        def told(h: Tensor, embed: PhiEmbedding) -> Tensor:
+        def conditioned(h: Tensor, embed: PhiEmbedding) -> Tensor:
             embedding: Tensor = embed(phi)
             return timed(h) + embedding[:, :, None, None]
 
         h1 = self.inc(z)
-        h2 = told(self.down1(h1), self.alpha_embed1)
-        h3 = told(self.down2(h2), self.alpha_embed2)
-        h4 = self.sa3(told(self.down3(h3), self.alpha_embed3))
-        h5 = self.sa4(told(self.down4(h4), self.alpha_embed4))
+        h2 = conditioned(self.down1(h1), self.alpha_embed1)
+        h3 = conditioned(self.down2(h2), self.alpha_embed2)
+        h4 = self.sa3(conditioned(self.down3(h3), self.alpha_embed3))
+        h5 = self.sa4(conditioned(self.down4(h4), self.alpha_embed4))
         h = self.att_bottleneck(timed(self.bottleneck(h5)))
-        h = told(self.up1(h, h4), self.alpha_embed5)
-        h = told(self.up2(h, h3), self.alpha_embed6)
-        h = told(self.up3(h, h2), self.alpha_embed7)
-        h = told(self.up4(h, h1), self.alpha_embed8)
+        h = conditioned(self.up1(h, h4), self.alpha_embed5)
+        h = conditioned(self.up2(h, h3), self.alpha_embed6)
+        h = conditioned(self.up3(h, h2), self.alpha_embed7)
+        h = conditioned(self.up4(h, h1), self.alpha_embed8)
         out: Tensor = self.outc["conv"](h)
         return out
 

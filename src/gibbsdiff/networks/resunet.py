@@ -118,20 +118,20 @@ class ResUNet(nn.Module):
             t: Times in [0, 1], (B,).
             phi: φ (B, K).
         """
-        told = self.time(t), self.phi(phi)
+        embedded = self.time(t), self.phi(phi)
         padded, top, left = pad_to_multiple(z, self.multiple, "circular")
 
         h = self.inputs(self._features(padded))
         skips = []
         for blocks, down in zip(self.descent, self.down, strict=True):
-            h = _apply(blocks, h, *told)
+            h = _apply(blocks, h, *embedded)
             skips.append(h)
             h = down(h)
-        h = _apply(self.bottom, h, *told)
+        h = _apply(self.bottom, h, *embedded)
         levels = zip(self.ascent, self.up, skips, strict=True)
         for blocks, up, skip in reversed(list(levels)):
             h = up(interpolate(h, scale_factor=2.0, mode="nearest"))
-            h = _apply(blocks, torch.cat([h, skip], dim=1), *told)
+            h = _apply(blocks, torch.cat([h, skip], dim=1), *embedded)
         return crop(self.outputs(h), z, top, left)
 
     def _features(self, z: Tensor) -> Tensor:

@@ -7,10 +7,10 @@ from gibbsdiff.noise.covariance import (
     NoiseCovariance,
     PixelCovariance,
     SpectralCovariance,
-    ZeroCovariance,
 )
 from gibbsdiff.noise.families import BandedNoise, PowerLawNoise, SpectralNoise, WhiteNoise
-from gibbsdiff.noise.fixed import PartlyKnownNoise
+from gibbsdiff.noise.fixed import PartlyKnownNoise as PartlyKnownNoise  # old, for inference/
+from gibbsdiff.noise.fixed import with_fixed
 from gibbsdiff.noise.pixel import PixelNoise
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "NoiseCovariance",
     "NoiseModel",
     "Parameter",
-    "PartlyKnownNoise",
     "PixelCovariance",
     "PixelNoise",
     "PowerLawNoise",
@@ -29,5 +28,5 @@ __all__ = [
     "StationaryNoise",
     "Statistic",
     "WhiteNoise",
-    "ZeroCovariance",
+    "with_fixed",
 ]

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gibbsdiff.checks import InputError, as_images
+from gibbsdiff.checks import as_images
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import (
     REFERENCE,
     Grouping,
@@ -25,6 +26,7 @@ from gibbsdiff.fourier import (
     power,
     radial_bins,
 )
+from gibbsdiff.identity import digest_of
 from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
 from gibbsdiff.streams import Streams
 
@@ -52,11 +54,21 @@ class Parameter:
 class NoiseModel(ABC):
     """Gaussian noise N(0, Σ_φ) with parameters φ in a box.
 
-    The prior is uniform on the box; `prior`, an unnormalised log-density
-    (..., d) -> (...), changes it inside.
+    The prior is uniform on the box; `prior`, an unnormalised log-density (..., d) -> (...),
+    changes it inside. `digest`, a text of your choice, names functions of your own, such as the
+    prior: change it whenever you change them.
     """
 
-    def __init__(self, parameters: Sequence[Parameter], prior: LogDensity | None = None) -> None:
+    stationary: bool = False
+    """Whether it has a spectrum, which the marginal method and pictures that are not periodic
+    need."""
+
+    def __init__(
+        self,
+        parameters: Sequence[Parameter],
+        prior: LogDensity | None = None,
+        digest: str | None = None,
+    ) -> None:
         if not parameters:
             raise InputError(f"{type(self).__name__}: needs at least one parameter")
         names = [p.name for p in parameters]
@@ -64,6 +76,7 @@ class NoiseModel(ABC):
             raise InputError(f"{type(self).__name__}: parameter names repeat: {', '.join(names)}")
         self.parameters = tuple(parameters)
         self.prior = prior
+        self._given_digest = digest
 
     def __str__(self) -> str:
         return f"{type(self).__name__}({', '.join(self.names)})"
@@ -126,8 +139,11 @@ class NoiseModel(ABC):
         """Σ_φ for φ (B, d) on an H×W grid."""
 
     @abstractmethod
-    def statistic(self, noise: Any) -> Any:
-        """What the likelihood needs of ε (B, C, H, W), computed once."""
+    def statistic(self, noise: Any, observed: Tensor | None = None) -> Any:
+        """What the likelihood needs of ε (B, C, H, W), computed once.
+
+        `observed` (H, W), bool, says which pixels count, where a family can leave some out.
+        """
 
     @abstractmethod
     def log_likelihood(self, phi: Tensor, statistic: Any) -> Tensor:
@@ -137,12 +153,18 @@ class NoiseModel(ABC):
         self,
         shape: Shape,
         phi: Any,
-        rng: Streams,
+        rng: Streams | None = None,
         channels: int = 1,
         dtype: torch.dtype = torch.float64,
+        *,
+        seed: int = 0,
     ) -> Tensor:
-        """ε ~ N(0, Σ_φ): (B, C, H, W), row b from φ[b] and stream b."""
+        """ε ~ N(0, Σ_φ): (B, C, H, W), row b from φ[b] and stream b.
+
+        One φ serves all streams. Without `rng` there is one stream for each φ, under the seed.
+        """
         value = self.check(phi)
+        rng = Streams.batch(seed, len(value)) if rng is None else rng
         if len(value) == 1:
             value = value.expand(len(rng), -1)
         return self.covariance(shape, value, dtype).draw(rng, channels)
@@ -154,6 +176,20 @@ class NoiseModel(ABC):
     def redraw_amplitude(self, phi: Tensor, statistic: Any, rng: Streams) -> Tensor:
         """φ with its amplitude drawn exactly from p(amplitude | shape, ε), where a family can."""
         raise InputError(f"{self} has no exact draw of its amplitude")
+
+    def digest(self) -> str | None:
+        """A name that is the same for the same noise and prior; None if functions of the user's
+        own have not been named. Only noise with a digest can resume a checkpoint.
+        """
+        made_of = self._made_of()
+        if self._given_digest is None and (made_of is None or self.prior is not None):
+            return None
+        parts = (self.parameters, made_of, self._given_digest)
+        return digest_of(type(self).__name__, *parts)
+
+    def _made_of(self) -> tuple[Any, ...] | None:
+        """What tells this model from others with the same parameters; None if it cannot be said."""
+        return None
 
 
 @dataclass(frozen=True)
@@ -189,6 +225,7 @@ class StationaryNoise(NoiseModel):
     there is one, that does nothing but scale N.
     """
 
+    stationary = True
     isotropic: bool = True
     amplitude: str = "sigma"
     edges: tuple[float, ...] = ()
@@ -218,26 +255,32 @@ class StationaryNoise(NoiseModel):
         radius = torch.tensor(REFERENCE, dtype=torch.float64)
         kx = (radius[:, None] * torch.cos(theta)).flatten()
         ky = (radius[:, None] * torch.sin(theta)).flatten()
-        log_n = self.log_power(self.grouping(shape).k.asked(kx, ky), phi)
+        log_n = self.log_power(self.grouping(shape).k.with_frequencies(kx, ky), phi)
         return 0.5 * log_n[..., -len(kx) :].unflatten(-1, (len(radius), angles)).mean(-1)
 
     def covariance(
         self, shape: Shape, phi: Tensor, dtype: torch.dtype = torch.float64
     ) -> SpectralCovariance:
-        """Fᵀ diag(N_φ) F, with what a network may be told: the descriptor, or φ's shape."""
-        told = self.descriptor(shape, phi).to(dtype)
+        """Fᵀ diag(N_φ) F, with what networks take: the descriptor, or the shape's parameters."""
+        descriptor = self.descriptor(shape, phi).to(dtype)
         power, of_shape = self.power(shape, phi).to(dtype), self.shape_parameters(phi).to(dtype)
-        return SpectralCovariance(power, shape, told, of_shape)
+        return SpectralCovariance(power, shape, descriptor, of_shape)
 
     def shape_parameters(self, phi: Tensor) -> Tensor:
         """φ without its amplitude: (B, d) -> (B, K)."""
         return phi[..., [i for i, name in enumerate(self.names) if name != self.amplitude]]
 
-    def statistic(self, noise: Any, exact: bool = False) -> Statistic:
-        """P = Σ w Σ_channels |ε̂|² in each group of modes.
+    def statistic(
+        self, noise: Any, observed: Tensor | None = None, *, exact: bool = False
+    ) -> Statistic:
+        """P = Σ w Σ_channels |ε̂|² in each group of modes, of pictures without missing pixels.
 
         `exact` groups modes of the very same |k| instead of binning |k|.
         """
+        if observed is not None and not bool(observed.all()):
+            raise InputError(
+                f"{self}: the likelihood of pictures with missing pixels needs a window"
+            )
         eps = as_images(noise, "noise", smallest=1).double()
         shape = (eps.shape[-2], eps.shape[-1])
         grouping = self.grouping(shape, exact)

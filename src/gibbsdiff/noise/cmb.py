@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, Wavevectors, half_plane
 from gibbsdiff.noise.base import LogDensity, Parameter, Range, StationaryNoise, Statistic
 from gibbsdiff.noise.emulator import COSMOLOGY, combined, load_emulator
@@ -45,6 +45,7 @@ class CMBNoise(StationaryNoise):
         sigma: Range = (0.05, 1.2),
         emulator: str | Path | None = None,
         prior: LogDensity | None = None,
+        digest: str | None = None,
     ) -> None:
         positive("sigma", sigma)
         for name, value in {"pixel": pixel, "beam": beam, "white": white}.items():
@@ -67,7 +68,7 @@ class CMBNoise(StationaryNoise):
         ]
         self._variance: dict[Shape, float] = {}
         self._cache: WeakKeyDictionary[Wavevectors, tuple[Tensor, Tensor]] = WeakKeyDictionary()
-        super().__init__((Parameter("sigma", *sigma, r"\sigma"), *cosmology), prior)
+        super().__init__((Parameter("sigma", *sigma, r"\sigma"), *cosmology), prior, digest)
 
     def __getstate__(self) -> dict[str, Any]:
         return {k: v for k, v in vars(self).items() if k != "_cache"}
@@ -102,6 +103,9 @@ class CMBNoise(StationaryNoise):
         if self.white:
             return super().redraw_amplitude(phi, statistic, rng)
         return redraw_sigma(self, phi, statistic, rng)
+
+    def _made_of(self) -> tuple[Any, ...]:
+        return self.pixel, self.beam, self.white, self.emulator.digest()
 
     def _at(self, k: Wavevectors) -> tuple[Tensor, Tensor]:
         """What does not depend on φ, once per set of modes: W(ℓ) and log[b_ℓ²/(Δ² V_fid)]."""

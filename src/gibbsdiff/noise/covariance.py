@@ -1,9 +1,11 @@
-"""Covariances of a batch of images: what can be drawn from, scaled and put in line."""
+"""Covariances of a batch of images: what can be drawn, scaled, and summed up by its spectrum."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from copy import copy
 from dataclasses import dataclass, replace
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -13,11 +15,36 @@ from gibbsdiff.streams import Streams
 
 
 class Covariance(ABC):
-    """Something with Gaussian draws: the noise, or a denoiser's error E_t of eq. (7)."""
+    """Something with Gaussian draws: the noise, or a denoiser's error E_t of eq. (7).
+
+    A spectrum and a pixel variance are optional: the marginal method needs the first, a map of
+    standard deviations the second.
+    """
 
     @abstractmethod
     def draw(self, rng: Streams, channels: int) -> Tensor:
         """N(0, Σ): (B, C, H, W), row b from stream b."""
+
+    def spectrum(self) -> Tensor | None:
+        """The mean power of each mode in opponent colours, (B, C or 1, H, W//2+1), if known."""
+        return None
+
+    def pixel_variance(self) -> Tensor | None:
+        """The variance of each pixel in opponent colours, (B, C or 1, H, W), if known."""
+        return None
+
+    def to(
+        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
+    ) -> Self:
+        """The same on another device, its numbers in another floating-point type."""
+        moved = copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, Covariance):
+                object.__setattr__(moved, name, value.to(device, dtype))
+            elif isinstance(value, Tensor):
+                kind = dtype if value.is_floating_point() else None
+                object.__setattr__(moved, name, value.to(device=device, dtype=kind))
+        return moved
 
 
 class NoiseCovariance(Covariance):
@@ -41,7 +68,7 @@ class NoiseCovariance(Covariance):
 class SpectralCovariance(NoiseCovariance):
     """Fᵀ diag(N) F. `power` N(k) is (B, 1, H, W//2+1), equal in all channels, or
     (B, C, H, W//2+1), one spectrum per opponent channel. `descriptor` is eq. (5);
-    `shape_parameters` (B, K) is φ without its amplitude, for networks that are told φ itself.
+    `shape_parameters` (B, K) is φ without its amplitude, for networks that take φ itself.
     """
 
     power: Tensor
@@ -52,42 +79,43 @@ class SpectralCovariance(NoiseCovariance):
     @property
     def level(self) -> Tensor:
         """√(mean of N over all modes and channels)."""
-        modes = half_plane(self.shape)
-        mean = modes.mean(self.power.flatten(2).double())
-        return mean.mean((1, 2)).sqrt()
+        return self._mean_power().mean((1, 2)).sqrt()
+
+    def spectrum(self) -> Tensor:
+        """N(k)."""
+        return self.power
+
+    def pixel_variance(self) -> Tensor:
+        """The mean of N over all modes, in every pixel."""
+        mean = self._mean_power().to(self.power)
+        return mean[..., None].expand(-1, -1, *self.shape)
 
     def draw(self, rng: Streams, channels: int) -> Tensor:
         """White noise through the filter √N."""
-        white = rng.normal(channels, *self.shape, dtype=self.power.dtype)
+        white = rng.normal(channels, *self.shape, dtype=self.power.dtype).to(self.power.device)
         return from_opponent(filtered(white, self.power.sqrt()))
 
     def scaled(self, u: Tensor) -> SpectralCovariance:
         """N u², and log u added to the descriptor."""
         column = u.to(self.power).view(-1, 1, 1, 1)
-        told = self.descriptor
-        if told is not None:
-            told = told + torch.log(u).to(told)[:, None]
-        return replace(self, power=self.power * column**2, descriptor=told)
+        descriptor = self.descriptor
+        if descriptor is not None:
+            descriptor = descriptor + torch.log(u).to(descriptor)[:, None]
+        return replace(self, power=self.power * column**2, descriptor=descriptor)
 
     def rows(self, index: Tensor) -> SpectralCovariance:
         """Some images of the batch."""
-        told, phi = self.descriptor, self.shape_parameters
+        descriptor, phi = self.descriptor, self.shape_parameters
         return SpectralCovariance(
             self.power[index],
             self.shape,
-            None if told is None else told[index],
+            None if descriptor is None else descriptor[index],
             None if phi is None else phi[index],
         )
 
-    def to(self, device: torch.device | str) -> SpectralCovariance:
-        """The same on a device."""
-        told, phi = self.descriptor, self.shape_parameters
-        return SpectralCovariance(
-            self.power.to(device),
-            self.shape,
-            None if told is None else told.to(device),
-            None if phi is None else phi.to(device),
-        )
+    def _mean_power(self) -> Tensor:
+        """(B, C or 1, 1), float64."""
+        return half_plane(self.shape).mean(self.power.flatten(2).double())
 
 
 @dataclass(frozen=True)
@@ -101,11 +129,15 @@ class PixelCovariance(NoiseCovariance):
         """Root mean variance."""
         return self.variance.double().mean((1, 2, 3)).sqrt()
 
+    def pixel_variance(self) -> Tensor:
+        """The variance of each pixel: an orthonormal basis of colours leaves it as it is."""
+        return self.variance
+
     def draw(self, rng: Streams, channels: int) -> Tensor:
         """White noise times the standard deviation of each pixel."""
         height, width = self.variance.shape[-2:]
         white = rng.normal(channels, height, width, dtype=self.variance.dtype)
-        return white * self.variance.sqrt()
+        return white.to(self.variance.device) * self.variance.sqrt()
 
     def scaled(self, u: Tensor) -> PixelCovariance:
         """Variance times u²."""
@@ -114,15 +146,3 @@ class PixelCovariance(NoiseCovariance):
     def rows(self, index: Tensor) -> PixelCovariance:
         """Some images of the batch."""
         return PixelCovariance(self.variance[index])
-
-
-@dataclass(frozen=True)
-class ZeroCovariance(Covariance):
-    """Σ = 0: the error of a denoiser that has no model of it."""
-
-    shape: Shape
-    dtype: torch.dtype = torch.float64
-
-    def draw(self, rng: Streams, channels: int) -> Tensor:
-        """Zeros; no stream is used."""
-        return torch.zeros(len(rng), channels, *self.shape, dtype=self.dtype)

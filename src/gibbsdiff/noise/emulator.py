@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.interpolate import CubicSpline
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
+from gibbsdiff.errors import InputError
+from gibbsdiff.identity import digest_of
 
 #: Parameters a spectrum may depend on: (value when not varied, LaTeX). Planck 2018, flat.
 COSMOLOGY: Mapping[str, tuple[float, str]] = {
@@ -63,8 +63,14 @@ class Emulator:
         """W at any multipole: (M,) -> (J, M). Below the first, the first's."""
         return torch.from_numpy(self._spline(ell.clamp(min=float(self.ell[0])).numpy()))
 
+    def digest(self) -> str | None:
+        """A name that is the same for the same polynomials."""
+        return digest_of(self)
+
     @cached_property
     def _spline(self) -> Any:
+        from scipy.interpolate import CubicSpline  # slow to load
+
         return CubicSpline(self.ell.numpy(), self.weights.numpy(), axis=1)
 
     def log_spectrum(self, theta: Tensor, ell: Tensor) -> Tensor:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors, band_of
 from gibbsdiff.noise.base import LogDensity, Parameter, Range, StationaryNoise, Statistic
 from gibbsdiff.noise.conjugate import truncated_inverse_gamma
@@ -18,11 +19,15 @@ class PowerLawNoise(StationaryNoise):
     """N = σ² |k|^φ / mean(|k|^φ), with |k|^φ := 1 at k = 0: pink at φ = -1, blue at φ = 1."""
 
     def __init__(
-        self, sigma: Range = (0.01, 1.0), phi: Range = (-1.0, 1.0), prior: LogDensity | None = None
+        self,
+        sigma: Range = (0.01, 1.0),
+        phi: Range = (-1.0, 1.0),
+        prior: LogDensity | None = None,
+        digest: str | None = None,
     ) -> None:
         positive("sigma", sigma)
         parameters = (Parameter("sigma", *sigma, r"\sigma"), Parameter("phi", *phi, r"\varphi"))
-        super().__init__(parameters, prior)
+        super().__init__(parameters, prior, digest)
 
     def log_power(self, k: Wavevectors, phi: Tensor) -> Tensor:
         """2 log σ + φ log|k| - log mean(|k|^φ)."""
@@ -34,13 +39,21 @@ class PowerLawNoise(StationaryNoise):
         """σ from p(σ | φ, ε), exactly."""
         return redraw_sigma(self, phi, statistic, rng)
 
+    def _made_of(self) -> tuple[Any, ...]:
+        return ()
+
 
 class WhiteNoise(StationaryNoise):
     """N = σ² in every mode."""
 
-    def __init__(self, sigma: Range = (0.01, 1.0), prior: LogDensity | None = None) -> None:
+    def __init__(
+        self,
+        sigma: Range = (0.01, 1.0),
+        prior: LogDensity | None = None,
+        digest: str | None = None,
+    ) -> None:
         positive("sigma", sigma)
-        super().__init__((Parameter("sigma", *sigma, r"\sigma"),), prior)
+        super().__init__((Parameter("sigma", *sigma, r"\sigma"),), prior, digest)
 
     def log_power(self, k: Wavevectors, phi: Tensor) -> Tensor:
         """2 log σ."""
@@ -49,6 +62,9 @@ class WhiteNoise(StationaryNoise):
     def redraw_amplitude(self, phi: Tensor, statistic: Statistic, rng: Streams) -> Tensor:
         """σ from p(σ | ε), exactly."""
         return redraw_sigma(self, phi, statistic, rng)
+
+    def _made_of(self) -> tuple[Any, ...]:
+        return ()
 
 
 class BandedNoise(StationaryNoise):
@@ -63,6 +79,7 @@ class BandedNoise(StationaryNoise):
         edges: tuple[float, ...] = (1 / 64, 1 / 32, 1 / 16, 1 / 8, 1 / 5, 1 / 3.2, 1 / 2.2),
         log_amplitude: Range = (-7.0, 2.5),
         prior: LogDensity | None = None,
+        digest: str | None = None,
     ) -> None:
         if list(edges) != sorted(set(edges)) or any(not 0 < e < 0.75 for e in edges):
             raise InputError(f"band edges must increase within (0, 0.75) cycles/pixel, not {edges}")
@@ -70,7 +87,7 @@ class BandedNoise(StationaryNoise):
         parameters = [
             Parameter(f"a{j}", *log_amplitude, f"a_{{{j}}}") for j in range(len(edges) + 1)
         ]
-        super().__init__(parameters, prior)
+        super().__init__(parameters, prior, digest)
 
     def log_power(self, k: Wavevectors, phi: Tensor) -> Tensor:
         """2 a_j in band j."""
@@ -98,6 +115,9 @@ class BandedNoise(StationaryNoise):
         flat = self.low + u * (self.high - self.low)
         return torch.where(modes > 0, 0.5 * torch.log(v), flat)
 
+    def _made_of(self) -> tuple[Any, ...]:
+        return (self.edges,)
+
 
 class SpectralNoise(StationaryNoise):
     """A user's own spectrum: log_power(kx, ky, **parameters), absolute, any direction dependence.
@@ -108,7 +128,8 @@ class SpectralNoise(StationaryNoise):
     >>> noise = SpectralNoise(one_over_f, {"sigma": (0.01, 1), "knee": (0.01, 0.5)})
 
     kx, ky and the parameters broadcast against each other; k = 0 is evaluated at
-    |k| = 0.5/max(H, W). Say isotropic=True if only |k| matters: it is much faster.
+    |k| = 0.5/max(H, W). Say isotropic=True if only |k| matters: it is much faster. A `digest`, a
+    text that you change whenever you change the function, lets checkpoints recognise it.
     """
 
     def __init__(
@@ -117,14 +138,16 @@ class SpectralNoise(StationaryNoise):
         parameters: Mapping[str, Range],
         isotropic: bool = False,
         prior: LogDensity | None = None,
+        digest: str | None = None,
     ) -> None:
         self.isotropic = isotropic
         self._log_power = log_power
-        super().__init__([Parameter(name, *box) for name, box in parameters.items()], prior)
+        ranges = [Parameter(name, *box) for name, box in parameters.items()]
+        super().__init__(ranges, prior, digest)
 
     def log_power(self, k: Wavevectors, phi: Tensor) -> Tensor:
-        """The user's function at the lifted wave vectors."""
-        at = k.lifted
+        """The user's function, at wave vectors without zero."""
+        at = k.without_zero
         values = {name: phi[..., i, None] for i, name in enumerate(self.names)}
         out = self._log_power(at.kx, at.ky, **values)
         return out.expand(*phi.shape[:-1], len(k.weight))

@@ -1,0 +1,90 @@
+"""The one place where tensors change their device and their floating-point type."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from itertools import chain
+
+import torch
+from torch import Tensor, nn
+
+from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, as_denoiser
+from gibbsdiff.errors import InputError
+from gibbsdiff.noise.covariance import NoiseCovariance
+
+
+def on_device(
+    denoiser: Denoiser, device: torch.device | str, dtype: torch.dtype | None = None
+) -> Denoiser:
+    """The same denoiser, computed on a device, for callers on the CPU in any precision.
+
+    z and the noise's covariance go to the device in the type that the denoiser computes in, or in
+    `dtype`; mean and error come back to the CPU in the type of z. Weights are copied to the
+    device once, here, and the denoiser given stays as it is. Randomness stays on the CPU.
+    """
+    denoiser, place = as_denoiser(denoiser), _checked(device)
+    inner = _moved(denoiser, place, dtype)
+    computes_in = dtype or inner.dtype
+    if place.type == "cpu" and computes_in is None:
+        return denoiser
+    return _OnDevice(inner, place, computes_in)
+
+
+class _OnDevice(Denoiser):
+    """A denoiser on the other side of the boundary."""
+
+    def __init__(self, inner: Denoiser, device: torch.device, dtype: torch.dtype | None) -> None:
+        self.inner, self.device, self.dtype = inner, device, dtype
+        self.channels, self.error_model = inner.channels, inner.error_model
+        self.adaptable, self.scatter = inner.adaptable, inner.scatter
+
+    def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
+        """There and back."""
+        mean, error = self.inner(*self._there(z, noise))
+        back = None if error is None else error.to("cpu", z.dtype)
+        return Estimate(mean.to("cpu", z.dtype), back)
+
+    def with_derivative_error(self, seed: int = 0) -> Denoiser:
+        """The inner denoiser's, on the same device."""
+        return self._same(self.inner.with_derivative_error(seed))
+
+    def adapted(self, z: Tensor, noise: NoiseCovariance) -> Denoiser:
+        """The inner denoiser's, on the same device."""
+        return self._same(self.inner.adapted(*self._there(z, noise)))
+
+    def tiled(self, tile: int) -> Denoiser:
+        """The inner denoiser's, on the same device."""
+        return self._same(self.inner.tiled(tile))
+
+    def digest(self) -> str | None:
+        """The inner denoiser's: a device changes rounding alone."""
+        return self.inner.digest()
+
+    def _there(self, z: Tensor, noise: NoiseCovariance) -> tuple[Tensor, NoiseCovariance]:
+        dtype = self.dtype or z.dtype
+        return z.to(self.device, dtype), noise.to(self.device, dtype)
+
+    def _same(self, inner: Denoiser) -> Denoiser:
+        return self if inner is self.inner else _OnDevice(inner, self.device, self.dtype)
+
+
+def _moved(denoiser: Denoiser, device: torch.device, dtype: torch.dtype | None) -> Denoiser:
+    """A copy of the denoiser with its weights where they are needed, if they are not there."""
+    if not isinstance(denoiser, nn.Module):
+        return denoiser
+    weights = chain(denoiser.parameters(), denoiser.buffers())
+    if all(w.device == device and _fits(w, dtype) for w in weights):
+        return denoiser
+    return deepcopy(denoiser).to(device=device, dtype=dtype)
+
+
+def _fits(weight: Tensor, dtype: torch.dtype | None) -> bool:
+    return dtype is None or not weight.is_floating_point() or weight.dtype == dtype
+
+
+def _checked(device: torch.device | str) -> torch.device:
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError) as trouble:
+        reason = " ".join(str(trouble).splitlines()[0].split())
+        raise InputError(f"device {str(device)!r}: not available ({reason})") from None

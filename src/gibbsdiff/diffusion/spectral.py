@@ -1,0 +1,163 @@
+"""The denoiser that a network makes: spectral preconditioning, eq. (4)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from gibbsdiff.diffusion.calibration import Calibration, between
+from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, dtype_of
+from gibbsdiff.diffusion.error_model import NetworkError, by_heads, calibration_for_one
+from gibbsdiff.diffusion.signal import Signal, Wiener, wiener
+from gibbsdiff.diffusion.tweedie import derivative, own_factor
+from gibbsdiff.errors import InputError
+from gibbsdiff.fourier import filtered, from_opponent, to_opponent
+from gibbsdiff.identity import digest_of
+from gibbsdiff.networks.tiled import Tiled
+from gibbsdiff.networks.unet import Heads, UNet
+from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
+
+
+class Evaluation(NamedTuple):
+    """D by the network alone, its heads, and the Wiener filter that they correct, eq. (4)."""
+
+    mean: Tensor
+    heads: Heads
+    wiener: Wiener
+
+
+class SpectralDenoiser(nn.Module, Denoiser):
+    """The Wiener estimate plus a network's correction of unit variance in every mode, eq. (4):
+
+    D = m + skip ∗ (z-m) + √V ∗ F_θ(3·skip ∗ (z-m), T^(-½) ∗ (z-m); descriptor)
+
+    Arguments:
+        network: F_θ.
+        signal: m and S_x.
+        calibration: What held-out images say of the network's mean and error.
+        tile: F_θ sees large images in pieces of at most tile² pixels; filters stay global.
+        probe: The seed of a probe by which the error has the power of ∂D/∂z, eq. (13); None
+            leaves the error to heads and calibration.
+    """
+
+    error_model = True
+    adaptable = True
+
+    def __init__(
+        self,
+        network: UNet,
+        signal: Signal,
+        calibration: Calibration | None = None,
+        *,
+        tile: int | None = None,
+        probe: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self.signal = signal
+        self.calibration = calibration
+        self.tile = tile
+        self.probe = probe
+        self.channels = network.channels
+
+    @property
+    def scatter(self) -> Tensor | None:  # type: ignore[override]
+        """The calibration's, eq. (12)."""
+        return None if self.calibration is None else self.calibration.scatter
+
+    @property
+    def dtype(self) -> torch.dtype | None:  # type: ignore[override]
+        """That of the weights."""
+        return dtype_of(self.network)
+
+    def with_derivative_error(self, seed: int = 0) -> SpectralDenoiser:
+        """The same denoiser, its error's power by ∂D/∂z: a call costs about three."""
+        return self._with(probe=seed)
+
+    def probed(self, seed: int = 0) -> SpectralDenoiser:  # old name, until inference/ has moved on
+        return self.with_derivative_error(seed)
+
+    def tiled(self, tile: int = 1024) -> SpectralDenoiser:
+        """The same denoiser, by the same weights, in the memory of one tile: `Tiled`."""
+        return self._with(tile=tile)
+
+    def adapted(self, z: Tensor, noise: NoiseCovariance) -> SpectralDenoiser:
+        """The same denoiser with c of eq. (7) for one image z (1, C, H, W), by ∂D/∂z, at every
+        level of the noise.
+        """
+        with torch.no_grad():
+            _, _, log_c = self._by_derivative(z, _described(noise), self.probe or 0)
+        return self._with(calibration=calibration_for_one(self.calibration, log_c[0]), probe=None)
+
+    def digest(self) -> str | None:
+        """Of weights, signal, calibration and probe; tiles change rounding alone."""
+        F = self.network
+        return digest_of(F.state_dict(), F.padding, self.signal, self.calibration, self.probe)
+
+    def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
+        """D and its error model."""
+        found: Estimate = super().__call__(z, noise)
+        return found
+
+    def forward(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
+        """D and its error model."""
+        spectral = _described(noise)
+        if self.probe is None:
+            return Estimate(*self._by_heads(z, spectral))
+        mean, error, log_c = self._by_derivative(z, spectral, self.probe)
+        return Estimate(mean, error.times(log_c))
+
+    def evaluate(self, z: Tensor, noise: SpectralCovariance) -> Evaluation:
+        """The network's own D, without calibration, and its heads."""
+        m = self.signal.mean
+        w = wiener(self._signal(z), noise.power)
+        opponent = torch.fft.rfft2(to_opponent(z - m))
+        linear = torch.fft.irfft2(opponent * w.skip, s=noise.shape)
+        planes = torch.cat([3 * linear, torch.fft.irfft2(opponent * w.whiten, s=noise.shape)], 1)
+        del opponent  # room for the network, which counts from ten megapixels on
+        network = self.network if self.tile is None else Tiled(self.network, self.tile)
+        heads = network(planes, noise.descriptor)
+        del planes
+        mean = m + from_opponent(linear + filtered(heads.correction, w.V.sqrt()))
+        return Evaluation(mean, heads, w)
+
+    def _by_heads(self, z: Tensor, noise: SpectralCovariance) -> tuple[Tensor, NetworkError]:
+        """D, and the error by heads and calibration."""
+        mean, heads, w = self.evaluate(z, noise)
+        table = self.calibration
+        if table is None:
+            return mean, by_heads(heads, w.V, None)
+        place = (noise.power, self._signal(z), noise.shape)
+        error = by_heads(heads, w.V, table.factor(*place))
+        if table.gain is not None:
+            gain = between(table.gain, *place)
+            mean = mean + from_opponent(filtered(to_opponent(z - mean), gain))
+        return mean, error
+
+    def _by_derivative(
+        self, z: Tensor, noise: SpectralCovariance, seed: int
+    ) -> tuple[Tensor, NetworkError, Tensor]:
+        """D, the error by heads, and log c of what ∂D/∂z says beyond it: (B, C, 8)."""
+
+        def split(at: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+            mean, error = self._by_heads(at, noise)
+            return mean, (error.G, error.log_variance)
+
+        mean, J, parts = derivative(split, z, noise, seed)
+        error = NetworkError(*parts)
+        return mean, error, own_factor(error.spectrum() / noise.power, J, noise)
+
+    def _signal(self, z: Tensor) -> Tensor:
+        return self.signal.power((z.shape[-2], z.shape[-1])).to(z)
+
+    def _with(self, **changed: Any) -> SpectralDenoiser:
+        own = {"calibration": self.calibration, "tile": self.tile, "probe": self.probe}
+        return SpectralDenoiser(self.network, self.signal, **(own | changed))
+
+
+def _described(noise: NoiseCovariance) -> SpectralCovariance:
+    if not isinstance(noise, SpectralCovariance) or noise.descriptor is None:
+        raise InputError("a network needs stationary noise with the descriptor of eq. (5)")
+    return noise
