@@ -10,15 +10,14 @@ from skimage import data
 
 import gibbsdiff
 from gibbsdiff import GaussianDenoiser, PowerLawNoise, Streams
-from gibbsdiff.inference import pipeline as inference
-from gibbsdiff.inference import windows
 from gibbsdiff.cosmo.infer import dust_model, infer
 from gibbsdiff.cosmo.mock import dust_like, mock
 from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.diffusion.solvers import few_step
+from gibbsdiff.inference import pipeline
 from gibbsdiff.inference.gibbs import Settings, gibbs
 from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.inference.model_error import with_model_error
+from gibbsdiff.inference.problem import Options
 from gibbsdiff.noise.cmb import CMBNoise
 
 VALUES = Path(__file__).with_name("values.npz")
@@ -65,34 +64,33 @@ def blocks(mean):
 
 @pytest.fixture
 def modes(monkeypatch):
-    """What the pipeline finds before it draws."""
-    seen = {}
+    """The modes that the pipeline finds."""
+    seen = []
+    find = pipeline.model_error
 
     def spy(marginal, mode):
-        wide = with_model_error(marginal, mode)
-        seen.update(mode=mode, error=wide.covariance - mode.covariance, marginal=marginal)
-        return wide
+        seen.append(mode)
+        return find(marginal, mode)
 
-    monkeypatch.setattr(inference, "with_model_error", spy)
-    monkeypatch.setattr(windows, "with_model_error", spy)
+    monkeypatch.setattr(pipeline, "model_error", spy)
     return seen
 
 
-def same(name, posterior, modes):
+def same(name, posterior, modes, scale=1.0):
+    """`scale` states the amplitude of windows for the whole picture."""
     with np.load(VALUES) as file:
         golden = {k.split("/")[1]: file[k] for k in file.files if k.startswith(f"{name}/")}
     np.testing.assert_allclose(blocks(posterior.mean), golden["mean"], atol=TOLERANCE)
-    draws = posterior.phi
     if modes:
-        mode = modes["mode"]
+        (mode,) = modes
         np.testing.assert_allclose(mode.phi[0], golden["phi_hat"], rtol=TOLERANCE)
         np.testing.assert_allclose(mode.covariance[0], golden["covariance"], rtol=10 * TOLERANCE)
-        np.testing.assert_allclose(modes["error"][0], golden["model_error"], rtol=10 * TOLERANCE)
-        if posterior.method.startswith("marginal"):
-            count, chains = draws.shape[1], len(draws)
-            draws = modes["marginal"].draws(mode, count, SEED, points=0, chains=chains)[0]
-    if not posterior.method.startswith("gibbs"):  # chains make much of a rounding error
-        np.testing.assert_allclose(draws, golden["draws"], rtol=TOLERANCE)
+        by = np.array([scale] + [1.0] * (mode.phi.shape[1] - 1))
+        error = golden["model_error"] * by[:, None] * by
+        np.testing.assert_allclose(posterior.model_error, error, rtol=10 * TOLERANCE)
+    if not posterior.is_chains:  # chains make much of a rounding error
+        by = np.array([scale] + [1.0] * (posterior.phi.shape[-1] - 1))
+        np.testing.assert_allclose(posterior.phi, golden["draws"] * by, rtol=TOLERANCE)
 
 
 @pytest.fixture(scope="module")
@@ -116,16 +114,20 @@ def test_known_noise(natural, modes):
 def test_windows_of_a_large_picture(natural, modes):
     x = torch.from_numpy(data.rocket().copy()).permute(2, 0, 1).float() / 255
     y = noisy(x, (0.1, -0.3), 5)
-    same("rocket-windows", gibbsdiff.denoise(y, model=natural, seed=SEED), modes)
+    posterior = gibbsdiff.denoise(y, model=natural, seed=SEED)
+    with np.load(VALUES) as file:
+        level, sigma = float(file["rocket-windows/noise_level"]), modes[0].phi[0, 0]
+    assert posterior.level == pytest.approx(level, rel=TOLERANCE)
+    same("rocket-windows", posterior, modes, scale=level / float(sigma))
 
 
 @pytest.mark.parametrize("method", ["marginal", "gibbs"])
 def test_dust(modes, method):
     found, noise = dust_model(128), CMBNoise()
     x, _ = dust_like(found.denoiser.signal, 128, found.card, SEED)
-    options = inference.Options(method, 2, 6, 1, samples=1, seed=SEED)
+    options = Options(method, 2, 6, 1, samples=1, seed=SEED)
     mixture = mock((0.5, 70.0, 0.032), x, noise, SEED)
-    posterior = infer(mixture, found.denoiser, noise, options, found.moments)
+    posterior = infer(mixture, found, noise, options)
     same(f"dust-{method}", posterior, modes)
 
 

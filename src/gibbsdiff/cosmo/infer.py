@@ -1,33 +1,35 @@
-"""p(dust, σ, H0, ω_b | y): the marginal method, then Gibbs from over-dispersed starts."""
+"""p(dust, σ, H0, ω_b | y): what the pipeline is given for dust under the CMB."""
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from torch import Tensor
 
 from gibbsdiff.checks import InputError
 from gibbsdiff.cosmo.gaussian import fisher
 from gibbsdiff.cosmo.mock import Mixture
 from gibbsdiff.cosmo.moment_start import MomentStart, read_moments
-from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.diffusion.boundary import on_device
+from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.diffusion.solvers import few_step
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import Wavevectors, power
-from gibbsdiff.inference.marginal import Marginal, Mode
-from gibbsdiff.inference.pipeline import Options, by_gibbs, by_marginal
+from gibbsdiff.inference import pipeline
+from gibbsdiff.inference.marginal import Mode
+from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.inference.search import at_least
+from gibbsdiff.inference.problem import Options, Problem
+from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.pretrained import available, find, load_model, read_card
-from gibbsdiff.streams import Streams
+from gibbsdiff.streams import Key, Streams
 
 CANDIDATES = 4096
 SIDES = (128, 256)
@@ -102,19 +104,6 @@ def gaussian_start(y: Tensor, signal: Signal, noise: StationaryNoise, seed: int 
     return phi[evidence.argmax()][None]
 
 
-def climb(marginal: Marginal, start: Tensor, signal: Signal) -> Mode:
-    """The mode of p(φ | y), with at least a quarter of the information that Gaussian dust leaves.
-
-    Of all dust with one spectrum the Gaussian hides the CMB best. Differences of a network's
-    scores may say much less by mistake, and a step along H⁻¹ could then go anywhere. Single maps
-    honestly say somewhat less than the average: hence a quarter.
-    """
-    mode = marginal.mode(start)
-    least = [fisher(phi, signal, marginal.noise, marginal.shape) for phi in mode.phi]
-    H = at_least(torch.linalg.inv(mode.covariance), torch.stack(least) / 4)
-    return replace(mode, covariance=torch.linalg.inv(H))
-
-
 def centre_of(
     y: Tensor, mode: Mode, noise: StationaryNoise, moments: MomentStart | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -126,35 +115,60 @@ def centre_of(
     return mode.phi, mode.covariance
 
 
+def problem_of(
+    y: Tensor,
+    denoiser: Denoiser,
+    signal: Signal,
+    noise: StationaryNoise,
+    moments: MomentStart | None = None,
+    keys: Sequence[Key] = (),
+    seed: int = 0,
+) -> Problem:
+    """Periodic patches y (B, 1, H, W): both methods see all of y - x.
+
+    The search, and the chains around its mode, start where `moments` says, if it is given. The mode
+    has at least a quarter of the information that Gaussian dust leaves. Of all dust with one
+    spectrum the Gaussian hides the CMB best: differences of a network's scores may say much less by
+    mistake, and a step along H⁻¹ could then go anywhere. Single maps honestly say somewhat less
+    than the average: hence a quarter.
+    """
+    shape = (y.shape[-2], y.shape[-1])
+
+    def start(some: Tensor) -> Tensor:
+        return torch.cat([start_of(row[None], signal, noise, moments, seed) for row in some])
+
+    def least_information(phi: Tensor) -> Tensor:
+        return torch.stack([fisher(one, signal, noise, shape) for one in phi]) / 4
+
+    return Problem(
+        y,
+        noise,
+        denoiser,
+        ObservationModel(noise, shape),
+        start=start,
+        centre=partial(centre_of, noise=noise, moments=moments),
+        least_information=least_information,
+        keys=tuple(keys),
+    )
+
+
+def with_floor(options: Options) -> Options:
+    """Options whose draws of dust take their last step from the least σ that was trained on."""
+    if options.sampler is not None:
+        return options
+    return replace(options, sampler=partial(few_step, calls=options.calls, floor=FLOOR))
+
+
 def infer(
     mixture: Mixture,
-    denoiser: SpectralDenoiser | GaussianDenoiser,
+    found: DustModel,
     noise: StationaryNoise,
     options: Options,
-    moments: MomentStart | None = None,
+    progress: Progress = silent,
+    device: str = "cpu",
 ) -> Posterior:
-    """The joint posterior of one mixture; "gibbs", the default, or the marginal method alone.
-
-    The patch is periodic, and both methods see all of y - x. The search for the mode, and the
-    chains around it, start where `moments` says, if it is given.
-    """
-    begun = time.perf_counter()
-    y = mixture.y[None]
-    marginal = Marginal(y, noise, denoiser, seed=options.seed)
-    sampler = partial(few_step, calls=options.calls, floor=FLOOR)
-    status = Console(stderr=True).status("searching for the mode of p(σ, H0, ω_b | y)")
-    if options.progress:
-        status.start()
-    try:
-        start = start_of(y, denoiser.signal, noise, moments, options.seed)
-        mode = climb(marginal, start, denoiser.signal)
-        if options.method == "marginal":
-            once = replace(options, second_stage=False)
-            result = by_marginal(marginal, mode, sampler, once)
-    finally:
-        status.stop()
-    if options.method != "marginal":
-        around = centre_of(y, mode, noise, moments)
-        result = by_gibbs(marginal, mode, options, sampler, around)
-    seconds = time.perf_counter() - begun
-    return replace(result, seconds=seconds, unit=mixture.unit, truth=mixture.truth)
+    """The joint posterior p(dust, σ, H0, ω_b | y) of one mixture."""
+    signal, denoiser = found.denoiser.signal, on_device(found.denoiser, device)
+    problem = problem_of(mixture.y[None], denoiser, signal, noise, found.moments, seed=options.seed)
+    (posterior,) = pipeline.infer(problem, with_floor(options), progress)
+    return replace(posterior, unit=mixture.unit, truth=mixture.truth)

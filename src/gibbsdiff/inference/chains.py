@@ -62,7 +62,10 @@ class Chains:
                 if metadata.get("format") != FORMAT:
                     raise InputError(f"{path}: not chains of this program")
                 if metadata.get("run") != run:
-                    raise InputError(f"{path}: chains of another picture, noise or setting")
+                    raise InputError(
+                        f"{path}: chains of another run: its picture, noise, denoiser, sampler or "
+                        "settings differ"
+                    )
                 tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as trouble:
             raise InputError(f"{path}: cannot be read as chains ({trouble})") from None

@@ -1,38 +1,38 @@
-"""Blind denoising of one picture: `gibbsdiff.denoise`."""
+"""Blind denoising of pictures: `gibbsdiff.denoise`."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from rich.console import Console
 from torch import Tensor
 
-from gibbsdiff.checks import as_images
-from gibbsdiff.diffusion.denoiser import Denoiser, SpectralDenoiser
-from gibbsdiff.diffusion.solvers import few_step
+from gibbsdiff.diffusion.boundary import on_device
+from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
+from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.errors import InputError
-from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.inference.observation import View, taper
-from gibbsdiff.inference.pipeline import Method, Options, by_gibbs, by_marginal, told
+from gibbsdiff.inference.encoding import check_range, is_several, observation, read
+from gibbsdiff.inference.laplace import Density
+from gibbsdiff.inference.observation import ObservationModel, taper
+from gibbsdiff.inference.phi_steps import PhiStep
+from gibbsdiff.inference.pipeline import infer
 from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.problem import Options, Problem, Starts
+from gibbsdiff.inference.progress import Progress, reporter
 from gibbsdiff.inference.starts import regression_start
-from gibbsdiff.inference.windows import LARGE, from_windows
-from gibbsdiff.io.intensity import filled
-from gibbsdiff.noise import BandedNoise, PartlyKnownNoise, PowerLawNoise, WhiteNoise
-from gibbsdiff.noise.base import StationaryNoise
-from gibbsdiff.noise.fixed import completed
+from gibbsdiff.inference.windows import LARGE
+from gibbsdiff.noise import BandedNoise, PowerLawNoise, WhiteNoise
+from gibbsdiff.noise.base import NoiseModel
+from gibbsdiff.noise.fixed import all_values, with_fixed
 from gibbsdiff.pretrained import load_model
 
 Boundary = Literal["open", "periodic"]
 
-FAMILIES: dict[str, Callable[[], StationaryNoise]] = {
+FAMILIES: dict[str, Callable[[], NoiseModel]] = {
     "power-law": PowerLawNoise,
     "white": WhiteNoise,
     "banded": BandedNoise,
@@ -46,137 +46,188 @@ TILE = 1024  # pictures larger than this are shown to the network in tiles
 def denoise(
     picture: Any,
     *,
-    noise: str | StationaryNoise = "power-law",
+    noise: str | NoiseModel = "power-law",
     known: Mapping[str, float] | None = None,
-    model: str | Path | Denoiser = "natural",
-    method: Method = "auto",
+    model: str | Path | Denoiser | Callable[..., Any] = "natural",
+    method: Literal["auto", "marginal", "gibbs"] = "auto",
     boundary: Boundary = "open",
     chains: int = 4,
     draws: int = 50,
     calls: int = 12,
-    second_stage: bool = True,
-    samples: int = 1,
+    second_stage: bool | None = None,
+    samples: int | None = None,
+    density: Density = "laplace",
+    starts: Starts | None = None,
+    sampler: Sampler | None = None,
+    phi_step: PhiStep | None = None,
     tile: int | None = None,
+    device: str | torch.device = "cpu",
+    checkpoint: str | Path | None = None,
     seed: int = 0,
-    progress: bool = False,
-) -> Posterior:
-    """p(x, φ | y) of a picture y (H, W), (C, H, W) or (H, W, 3), values about [0, 1].
-
-    NaN pixels count as not observed. Images of the result are (C, H, W).
+    progress: bool | Progress = False,
+) -> Any:
+    """p(x, φ | y) of a picture y as a `Posterior`; of several, a list of them.
 
     Arguments:
-        picture: An array or a tensor, grey or colour.
+        picture: A file's path, a PIL image, an array or a tensor: (H, W), (C, H, W), (H, W, 3) or,
+            with alpha, (H, W, 4). Floats are about [0, 1], uint8 and uint16 are scaled by their
+            range; NaN pixels count as not observed. A list of these, or (B, C, H, W), is several.
         noise: "power-law", "white", "banded", or a noise model of your own.
         known: Parameters whose values you know, by name. All known: nothing is inferred but x.
-        model: A model of the package by name, a model file, or a denoiser.
+        model: A model of the package by name, a model file, or a denoiser: any callable
+            (z, noise covariance) -> Estimate.
         method: "marginal" is fast, and takes φ from windows for pictures above 512²; "gibbs"
             alternates x and φ from over-dispersed starts around the marginal mode; "auto" is
-            "gibbs" up to 192² pixels and "marginal" above. The result says which it was.
+            "gibbs" up to 192² pixels and "marginal" above. A denoiser without an error model, and
+            noise without a spectrum, need "gibbs". The result says which it was.
         boundary: "open" for pictures of the world, "periodic" for simulations.
         chains, draws: Of φ.
         calls: Network calls for a draw of x.
-        second_stage: Whether the marginal method goes on to draw x, for a φ with less bias.
-        samples: Draws of x to keep.
+        second_stage: Whether the marginal method goes on to draw x, for a σ with less bias. None:
+            up to 512² pixels.
+        samples: Draws of x to keep. None: one, and none above 512² pixels.
+        density: What the marginal method draws φ from: "laplace" or "polynomial", fitted to
+            scores.
+        starts: Of chains: "marginal", "prior", or "paper" (σ regressed on y, the rest from the
+            prior). None: "marginal" where the denoiser has an error model.
+        sampler: Another way to draw x | y, φ, such as partial(ddpm, process=...).
+        phi_step: Another way than HMC to draw φ | y - x, such as `conjugate_amplitude`.
         tile: Side of the tiles that a large picture is shown to the network in.
+        device: Where the network runs. Random numbers are the same on every device.
+        checkpoint: A file that Gibbs chains are kept in, and go on from.
         seed: The same seed gives the same result.
-        progress: Show what is going on.
+        progress: True shows a bar on stderr; or a callable that is told stage, step, of how many.
     """
-    options = Options(method, chains, draws, calls, second_stage, samples, seed, progress)
     if method not in ("auto", "marginal", "gibbs") or boundary not in ("open", "periodic"):
         raise InputError(f"no such method or boundary: {method}, {boundary}")
-    y, missing = observation(picture)
+    denoiser = load_model(model) if isinstance(model, str | Path) else as_denoiser(model)
+    setting = partial(
+        problem_of,
+        family=_family(noise),
+        known=dict(known or {}),
+        denoiser=on_device(denoiser, device),
+        boundary=boundary,
+        tile=tile,
+        on_unit_range=isinstance(model, str | Path),
+    )
+    options = partial(
+        options_of,
+        method=method,
+        second_stage=second_stage,
+        samples=samples,
+        chains=chains,
+        draws=draws,
+        calls=calls,
+        density=density,
+        starts=starts,
+        sampler=sampler,
+        phi_step=phi_step,
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+        seed=seed,
+    )
+    with reporter(progress) as report:
+        if not is_several(picture):
+            return _one(picture, setting, options, report)
+        if checkpoint is not None:
+            raise InputError("checkpoint: a file is for the chains of one picture")
+        found: list[Posterior] = []
+        for one in picture:
+            found.append(_one(one, setting, options, report))
+            if found[-1].interrupted:
+                break
+        return found
+
+
+def _one(
+    picture: Any,
+    setting: Callable[[Tensor], tuple[Problem, Tensor | None]],
+    options: Callable[[Problem], tuple[Problem, Options]],
+    progress: Progress,
+) -> Posterior:
+    given = read(picture)
+    problem, missing = setting(given.values)
+    (posterior,) = infer(*options(problem), progress)
+    kind = given.values.dtype
+    maps = ("observed", "mean", "sd", "average", "samples", "noise_power")
+    cast: dict[str, Any] = {
+        n: None if (v := getattr(posterior, n)) is None else v.to(kind) for n in maps
+    }
+    unit = given.encoding.unit
+    return replace(posterior, missing=missing, encoding=given.encoding, unit=unit, **cast)
+
+
+def problem_of(
+    values: Tensor,
+    family: NoiseModel,
+    known: dict[str, float],
+    denoiser: Denoiser,
+    boundary: Boundary = "open",
+    tile: int | None = None,
+    on_unit_range: bool = False,
+) -> tuple[Problem, Tensor | None]:
+    """The problem of one picture (C, H, W), NaN where missing; and where pixels are missing."""
+    if on_unit_range:
+        check_range(values)
+    y, missing = observation(values)
+    if denoiser.dtype is not None:
+        y = y.to(denoiser.dtype)
     shape = (y.shape[-2], y.shape[-1])
-    denoiser = load_model(model) if isinstance(model, str | Path) else model
-    if isinstance(denoiser, SpectralDenoiser) and (tile or max(shape) > TILE):
+    grey = y.shape[1] == 1 and denoiser.channels == 3
+    if denoiser.channels not in (None, y.shape[1]) and not grey:
+        raise InputError(
+            f"picture: {y.shape[1]} channels, but the model is for {denoiser.channels}"
+        )
+    if tile or max(shape) > TILE:
         denoiser = denoiser.tiled(tile or TILE)
-    family = _family(noise)
-    grey = y.shape[1] == 1 and _channels(denoiser) == 3
-    window = taper(shape, missing) if boundary == "open" else None
-    if window is None and missing is not None:
-        window = (~missing)[None, None].double()
-    begun = time.perf_counter()
-    with Console().status("", spinner="dots") if progress else _Silent() as status:
-        result = _infer(y, family, dict(known or {}), denoiser, grey, window, options, status)
-    return replace(result, missing=missing, seconds=time.perf_counter() - begun)
+    window = None
+    if family.stationary:
+        window = taper(shape, missing) if boundary == "open" else None
+        if window is None and missing is not None:
+            window = (~missing)[None, None].double()
+    observed = None if missing is None or family.stationary else ~missing
+    phi = all_values(family, known)[None]
+    everything = set(known) == set(family.names)
+    noise = with_fixed(family, known) if known and not everything else family
+    d = len(noise.parameters)
+    return Problem(
+        y,
+        noise,
+        denoiser,
+        ObservationModel(noise, shape, grey, window, observed),
+        known=phi if everything else None,
+        start=lambda some: regression_start(some, noise),
+        most_steps=FIRST - 1 - d if d <= 3 else MANY,
+    ), missing
 
 
-def observation(picture: Any) -> tuple[Tensor, Tensor | None]:
-    """y (1, C, H, W), float32, its missing pixels filled, and where they were (H, W)."""
-    values = torch.as_tensor(picture)
-    if values.ndim == 3 and values.shape[-1] in (1, 3) and values.shape[0] not in (1, 3):
-        values = values.permute(2, 0, 1)
-    if values.ndim not in (2, 3) or (values.ndim == 3 and values.shape[0] not in (1, 3)):
-        raise InputError(f"picture: need (H, W), (C, H, W) or (H, W, 3), not {tuple(values.shape)}")
-    if not values.is_floating_point():
-        raise InputError(f"picture: scale {values.dtype} values to [0, 1] first")
-    planes = values.reshape(-1, *values.shape[-2:]).float()
-    missing = ~torch.isfinite(planes).all(0)
-    if not bool(missing.any()):
-        return as_images(planes, "picture", smallest=16), None
-    if bool(missing.all()):
-        raise InputError("picture: no pixel is finite")
-    whole = np.stack([filled(plane, missing.numpy()) for plane in planes.numpy()])
-    return as_images(whole.astype(np.float32), "picture", smallest=16), missing
+def options_of(
+    problem: Problem,
+    method: str,
+    second_stage: bool | None,
+    samples: int | None,
+    **others: Any,
+) -> tuple[Problem, Options]:
+    """The method that fits the picture, and what is left open settled by its size."""
+    pixels = problem.y.shape[-2] * problem.y.shape[-1]
+    if method == "auto":
+        method = "gibbs" if pixels <= SMALL or not problem.searchable else "marginal"
+    if method == "gibbs" and second_stage:
+        raise InputError("second_stage is of the marginal method, not of Gibbs chains")
+    large = method == "marginal" and pixels > LARGE
+    if large and problem.observation.window is not None and problem.known is None:
+        problem = replace(problem, by_windows=True, most_steps=20)
+    options = Options(
+        method="marginal" if method == "marginal" else "gibbs",
+        second_stage=method == "marginal" and (not large if second_stage is None else second_stage),
+        samples=(0 if large else 1) if samples is None else samples,
+        **others,
+    )
+    return problem, options
 
 
-def _family(noise: str | StationaryNoise) -> StationaryNoise:
-    if isinstance(noise, StationaryNoise):
+def _family(noise: str | NoiseModel) -> NoiseModel:
+    if isinstance(noise, NoiseModel):
         return noise
     if noise not in FAMILIES:
         raise InputError(f"noise {noise!r}: there are {', '.join(FAMILIES)}, or a noise model")
     return FAMILIES[noise]()
-
-
-def _channels(denoiser: Denoiser) -> int | None:
-    return denoiser.network.channels if isinstance(denoiser, SpectralDenoiser) else None
-
-
-class _Silent:
-    """A status that shows nothing."""
-
-    def __enter__(self) -> _Silent:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def update(self, _: str) -> None:
-        """Do nothing."""
-
-
-def _infer(
-    y: Tensor,
-    family: StationaryNoise,
-    known: dict[str, float],
-    denoiser: Denoiser,
-    grey: bool,
-    window: Tensor | None,
-    options: Options,
-    status: Any,
-) -> Posterior:
-    shape = (y.shape[-2], y.shape[-1])
-    values = completed(family, known)[None]
-    if set(known) == set(family.names):
-        status.update("denoising with the given noise")
-        return told(y, values, View(family, shape, grey, window), denoiser, options)
-    noise = PartlyKnownNoise(family, known) if known else family
-    if options.method == "auto":
-        small = shape[0] * shape[1] <= SMALL
-        options = replace(options, method="gibbs" if small else "marginal")
-    view = View(noise, shape, grey, window)
-    if options.method != "gibbs" and shape[0] * shape[1] > LARGE and window is not None:
-        status.update("φ from windows of the picture, then x in one call")
-        return from_windows(y, noise, denoiser, view, options)
-    status.update("searching for the noise: first stage, one call a step")
-    marginal = Marginal(y, noise, denoiser, view, seed=options.seed)
-    start = regression_start(y, noise)
-    d = len(noise.parameters)
-    mode = marginal.mode(start, most=FIRST - 1 - d if d <= 3 else MANY)
-    if options.method == "gibbs":
-        status.update("")
-        return by_gibbs(marginal, mode, options)
-    sampler = partial(few_step, calls=options.calls)
-    if options.second_stage:
-        status.update("searching for the noise: second stage, by draws of x")
-        mode = marginal.refine(mode, sampler, iterations=5, chains=2, seed=options.seed)
-    return by_marginal(marginal, mode, sampler, options)

@@ -9,12 +9,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import half_plane
 from gibbsdiff.inference.denoise import denoise
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.io.picture import Picture, check_output, read_picture, write_picture
 from gibbsdiff.io.picture import write_uncertainty as write_map
-from gibbsdiff.plots import report
 
 
 class Denoised(NamedTuple):
@@ -33,17 +31,9 @@ class Denoised(NamedTuple):
         if row is not None:
             if unit == 1:
                 return text
-            return f"{text}\nsigma = {unit * row.mean:.4g} ± {unit * row.sd:.2g} {name}"
-        level = unit * noise_level(self.posterior)
+            return f"{text}\nsigma = {unit * row.mean:.4g} ± {unit * row.total_sd:.2g} {name}"
+        level = unit * self.posterior.level
         return f"{text}\nstandard deviation of the noise = {level:.4g} {name}"
-
-
-def noise_level(posterior: Posterior) -> float:
-    """√ of the mean of N(k) over all modes: the noise's standard deviation in a pixel."""
-    N = posterior.noise_power
-    assert N is not None
-    height, width = posterior.observed.shape[-2:]
-    return float(half_plane((height, width)).mean(N.double().flatten())) ** 0.5
 
 
 def target(picture: Path, out: Path | None, many: bool) -> Path:
@@ -102,19 +92,21 @@ def _files(picture: Picture, place: Path, figure: bool) -> list[Path]:
 def _write(picture: Picture, posterior: Posterior, place: Path, figure: bool) -> list[Path]:
     """Everything into a hidden folder beside the target, then all of it in place."""
     files = _files(picture, place, figure)
+    assert posterior.sd is not None
     try:
         with tempfile.TemporaryDirectory(prefix=".gibbsdiff-", dir=place.parent) as name:
             folder = Path(name)
             try:
                 write_picture(picture, posterior.mean.numpy(), folder / place.name)
                 write_map(picture, posterior.sd.numpy(), folder / stem_of(place).name)
+                posterior.save(folder / files[2].name)
+                if figure:
+                    title = picture.path.name
+                    posterior.plot(folder / files[3].name, kind="report", title=title)
             except InputError as trouble:  # it names the hidden folder
                 raise InputError(
                     str(trouble).replace(f"{folder}{os.sep}", f"{place.parent}{os.sep}")
                 ) from None
-            posterior.save(folder / files[2].name)
-            if figure:
-                report(posterior, folder / files[3].name, title=picture.path.name)
             for file in files:
                 os.replace(folder / file.name, file)
     except OSError as trouble:

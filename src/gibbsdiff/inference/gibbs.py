@@ -6,16 +6,14 @@ so a result depends neither on the batch nor on where a run was interrupted.
 
 from __future__ import annotations
 
-import hashlib
 import time
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor
 
 from gibbsdiff.checks import as_images
@@ -23,24 +21,32 @@ from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import Draw, Sampler, few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.chains import Chains
-from gibbsdiff.inference.observation import View
-from gibbsdiff.inference.posterior import Posterior, converged, worst_rhat
+from gibbsdiff.inference.identity import callable_digest, fingerprint
+from gibbsdiff.inference.observation import ObservationModel
+from gibbsdiff.inference.phi_steps import PhiStep
+from gibbsdiff.inference.posterior import Posterior, mean_noise_power
+from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.summary import converged
 from gibbsdiff.mcmc import run, warm_up
-from gibbsdiff.noise.base import NoiseModel, StationaryNoise
-from gibbsdiff.streams import Streams
+from gibbsdiff.noise.base import NoiseModel
+from gibbsdiff.streams import Key, Streams
 
 FREE = ("iterations", "stop_when_converged", "memory")  # may change when a run goes on
 ROW_FLOATS = 150  # what a call holds in memory, in images' worth of numbers per image
+STAGE = "Gibbs chains"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How long and how. The paper's own setting is 16 chains, 40 iterations, 20 of them kept."""
+    """How long and how. The paper's own setting is 16 chains, 40 iterations, 20 of them kept.
+
+    `transitions` of HMC in each iteration, after a warm-up of `warm_up` iterations in the first one
+    and again after the burn-in. `memory` in bytes bounds the batch that the denoiser is shown.
+    """
 
     chains: int = 4
     iterations: int = 60
     burn_in: int = 20
-    thin: int = 1
     transitions: int = 10
     warm_up: int = 300
     keep_samples: int = 0
@@ -49,8 +55,8 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.chains < 1 or self.thin < 1 or self.transitions < 1:
-            raise InputError("chains, thin and transitions must be at least 1")
+        if self.chains < 1 or self.transitions < 1:
+            raise InputError("chains and transitions must be at least 1")
         if not 0 <= self.burn_in < self.iterations:
             raise InputError(
                 f"burn-in {self.burn_in} must be shorter than the run of {self.iterations}"
@@ -58,7 +64,10 @@ class Settings:
 
 
 class Gibbs:
-    """A run that can be stepped, watched, interrupted and continued."""
+    """A run that can be stepped, watched, interrupted and continued.
+
+    `keys` name the images' random streams, (i,) by default; chain c of an image has (*key, c).
+    """
 
     def __init__(
         self,
@@ -67,18 +76,21 @@ class Gibbs:
         denoiser: Denoiser,
         settings: Settings | None = None,
         sampler: Sampler | None = None,
-        view: View | None = None,
+        observation: ObservationModel | None = None,
+        phi_step: PhiStep | None = None,
+        keys: Sequence[Key] | None = None,
     ) -> None:
         self.settings = settings or Settings()
         self.y = as_images(y, "observation")
-        self.noise, self.denoiser = noise, denoiser
+        self.noise, self.denoiser, self.phi_step = noise, denoiser, phi_step
         self.sampler: Sampler = sampler or partial(few_step, calls=12)
         self.shape = (self.y.shape[-2], self.y.shape[-1])
-        self.view = view or View(noise, self.shape)
+        self.observation = observation or ObservationModel(noise, self.shape)
         chains = self.settings.chains
         self.owner = torch.arange(len(self.y)).repeat_interleave(chains)
-        keys = [(image, chain) for image in range(len(self.y)) for chain in range(chains)]
-        self.streams = Streams(self.settings.seed, keys)
+        images = [(i,) for i in range(len(self.y))] if keys is None else keys
+        rows = [(*key, chain) for key in images for chain in range(chains)]
+        self.streams = Streams(self.settings.seed, rows)
 
     def begin(self, start: Tensor | None = None) -> Chains:
         """φ₀ given, (images, chains, d), or from the prior; x₀ ~ q(x | y, φ₀)."""
@@ -99,11 +111,27 @@ class Gibbs:
     def step(self, chains: Chains) -> None:
         """One iteration: φ ~ q(φ | y - x), then x ~ q(x | y, φ)."""
         began = time.perf_counter()
+        # What is interrupted half-way leaves the chains as they were.
+        now = replace(chains, iteration=chains.iteration + 1)
+        self._draw_phi(now)
+        draw = self._draw(now.phi, now.iteration)
+        now.x = draw.x
+        now.calls += int(draw.calls.sum())
+        if now.iteration > self.settings.burn_in:
+            self._note(now, draw)
+        now.seconds += time.perf_counter() - began
+        chains.__dict__.update(now.__dict__)
+
+    def _draw_phi(self, chains: Chains) -> None:
+        """φ ~ p(φ | y - x), by HMC or by the φ-step given."""
         s = self.settings
-        chains.iteration += 1
         rng = self.streams.fold(chains.iteration, 1)
         residual = self.y[self.owner] - chains.x
-        density = self.noise.log_posterior(self.view.statistic(residual, self.owner))
+        statistic = self.observation.statistic(residual, self.owner)
+        if self.phi_step is not None:
+            chains.phi = self.noise.check(self.phi_step(self.noise, statistic, chains.phi, rng))
+            return
+        density = self.noise.log_posterior(statistic)
         phi = chains.phi
         # Adapt where the chains start, and again once they are where they belong.
         if chains.tuning is None or chains.iteration == s.burn_in + 1:
@@ -118,14 +146,8 @@ class Gibbs:
             )
         moved, info = run(density, phi, chains.tuning, rng, transitions=s.transitions)
         chains.phi = moved[-1]
-        draw = self._draw(chains.phi, chains.iteration)
-        chains.x = draw.x
-        chains.calls += int(draw.calls.sum())
         assert chains.divergences is not None
-        chains.divergences += info.diverged.sum(0)
-        if chains.iteration > s.burn_in:
-            self._note(chains, draw)
-        chains.seconds += time.perf_counter() - began
+        chains.divergences = chains.divergences + info.diverged.sum(0)
 
     def posteriors(self, chains: Chains) -> list[Posterior]:
         """What the chains say so far, image by image."""
@@ -148,14 +170,15 @@ class Gibbs:
                 phi[i],
                 self.y[i],
                 (chains.sum_mean[i] / n).to(self.y),
-                variance[i].sqrt().to(self.y),
-                average[i].to(self.y),
-                None if kept is None else kept[i].to(self.y),
+                variance[i].sqrt().to(self.y) if n > 1 else None,
+                average=average[i].to(self.y),
+                samples=None if kept is None else kept[i].to(self.y),
+                noise_power=mean_noise_power(self.observation, phi[i], self.y.dtype),
+                box=torch.stack([self.noise.low, self.noise.high]),
                 method="gibbs",
                 calls=chains.calls // images,
                 seconds=chains.seconds / images,
                 divergences=int(divergences[i]),
-                noise_power=self._noise_power(phi[i]),
             )
             for i in range(images)
         ]
@@ -169,11 +192,18 @@ class Gibbs:
             return False
         return all(converged(phi) for phi in self._draws(chains))
 
-    def rhat(self, chains: Chains) -> float:
-        """The worst R-hat so far, over images and parameters."""
-        if len(chains.draws) < 4 or self.settings.chains < 2:
-            return float("nan")
-        return max(worst_rhat(phi) for phi in self._draws(chains))
+    def name(self) -> str:
+        """The fingerprint of this run: all that its draws depend on, but for how long it runs."""
+        settings = {k: v for k, v in asdict(self.settings).items() if k not in FREE}
+        parts = {
+            "denoiser": self.denoiser.digest(),
+            "noise": self.noise.digest(),
+            "sampler": callable_digest(self.sampler),
+            "φ-step": callable_digest(self.phi_step),
+            "observation model": self.observation.digest(),
+            "settings": settings,
+        }
+        return fingerprint(self.y, parts)
 
     def _draws(self, chains: Chains) -> Tensor:
         """(images, chain, draw, d)."""
@@ -186,26 +216,12 @@ class Gibbs:
         row = 4 * ROW_FLOATS * self.y[0].numel()
         parts = []
         for rows in _chunks(len(phi), max(1, int(self.settings.memory // row))):
-            covariance = self.view.covariance(phi[rows], self.y.dtype)
+            covariance = self.observation.covariance(phi[rows], self.y.dtype)
             stream = rng.rows(rows)
-            shown = self.view.show(self.y[self.owner[rows]], covariance, stream)
+            shown = self.observation.show(self.y[self.owner[rows]], covariance, stream)
             x, mean, calls = self.sampler(self.denoiser, shown, covariance, stream)
-            parts.append((self.view.take(x), self.view.take(mean), calls))
+            parts.append((self.observation.take(x), self.observation.take(mean), calls))
         return Draw(*(torch.cat(column) for column in zip(*parts, strict=True)))
-
-    def _noise_power(self, phi: Tensor) -> Tensor | None:
-        """The mean of N_φ over some draws (chain, draw, d)."""
-        if not isinstance(self.noise, StationaryNoise):
-            return None
-        flat = phi.flatten(0, 1)
-        picked = flat[:: max(1, len(flat) // 32)]
-        return self.noise.power(self.shape, picked).mean((0, 1)).to(self.y)
-
-    def name(self) -> str:
-        """A fingerprint of picture, noise and settings, but for how long to run."""
-        settings = {k: v for k, v in asdict(self.settings).items() if k not in FREE}
-        told = f"{self.noise} {self.noise.low.tolist()} {self.noise.high.tolist()} {settings}"
-        return hashlib.sha256(self.y.numpy().tobytes() + told.encode()).hexdigest()
 
     def _note(self, chains: Chains, draw: Draw) -> None:
         """Add the draws of this iteration to the moments, and keep what is asked for."""
@@ -222,11 +238,10 @@ class Gibbs:
             chains.sum_x2 = chains.sum_x2 + sums[1]
             chains.sum_mean = chains.sum_mean + sums[2]
         chains.count += s.chains
-        if (chains.iteration - s.burn_in) % s.thin == 0:
-            chains.draws.append(chains.phi)
+        chains.draws = [*chains.draws, chains.phi]
         if len(chains.samples) < s.keep_samples:
             # Chains in turn: neighbours in time are alike, chains are not.
-            chains.samples.append(x[:, len(chains.samples) % s.chains])
+            chains.samples = [*chains.samples, x[:, len(chains.samples) % s.chains]]
 
 
 def gibbs(
@@ -237,46 +252,43 @@ def gibbs(
     settings: Settings | None = None,
     sampler: Sampler | None = None,
     start: Tensor | None = None,
-    view: View | None = None,
+    observation: ObservationModel | None = None,
+    phi_step: PhiStep | None = None,
+    keys: Sequence[Key] | None = None,
     checkpoint: str | Path | None = None,
-    progress: bool = False,
+    progress: Progress = silent,
 ) -> list[Posterior]:
     """p(x, φ | y) by Gibbs diffusion, one Posterior per image of y (B, C, H, W).
 
-    Stops at the limit of iterations, or once R-hat and ESS are good. Ctrl-C after the
-    burn-in returns what is there. With a `checkpoint` file the chains are written there every
-    minute and when it stops, and go on from there if it exists.
+    Stops at the limit of iterations, or once R-hat and ESS are good. Ctrl-C after the burn-in
+    returns what is there, marked as interrupted. With a `checkpoint` file the chains are written
+    there every minute and when it stops, and go on from there if it exists.
     """
-    sampler_run = Gibbs(y, noise, denoiser, settings, sampler, view)
-    file = Path(checkpoint) if checkpoint is not None else None
-    columns = (
-        TextColumn("gibbs"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(),
-        TextColumn("R-hat {task.fields[rhat]}"),
-    )
-    with Progress(*columns, disable=not progress) as bar:
-        task = bar.add_task("", total=sampler_run.settings.iterations, rhat="…")
-        if file is not None and file.exists():
-            chains = Chains.load(file, sampler_run.name())
-        else:
-            chains = sampler_run.begin(start)
-        written = time.monotonic()
-        try:
-            while not sampler_run.finished(chains):
-                sampler_run.step(chains)
-                rhat = sampler_run.rhat(chains) if progress else float("nan")
-                bar.update(task, completed=chains.iteration, rhat=f"{rhat:.3f}")
-                if file is not None and time.monotonic() - written > 60:
-                    chains.save(file, sampler_run.name())
-                    written = time.monotonic()
-        except KeyboardInterrupt:
-            if not chains.draws:
-                raise
-        if file is not None:
-            chains.save(file, sampler_run.name())
-    return sampler_run.posteriors(chains)
+    work = Gibbs(y, noise, denoiser, settings, sampler, observation, phi_step, keys)
+    file = None if checkpoint is None else Path(checkpoint)
+    name = "" if file is None else work.name()
+    chains, interrupted, total = None, False, work.settings.iterations
+    written = time.monotonic()
+    try:
+        progress(STAGE, 0, total)
+        chains = (
+            Chains.load(file, name) if file is not None and file.exists() else work.begin(start)
+        )
+        while not work.finished(chains):
+            progress(STAGE, chains.iteration, total)
+            work.step(chains)
+            if file is not None and time.monotonic() - written > 60:
+                chains.save(file, name)
+                written = time.monotonic()
+        progress(STAGE, total, total)
+    except KeyboardInterrupt:
+        interrupted = True
+        if chains is None or not chains.draws:
+            raise
+    finally:
+        if file is not None and chains is not None:
+            chains.save(file, name)
+    return [replace(p, interrupted=interrupted) for p in work.posteriors(chains)]
 
 
 def _chunks(total: int, size: int) -> Iterator[Tensor]:

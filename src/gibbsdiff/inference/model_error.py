@@ -7,15 +7,12 @@ E[ρ ρᵀ], measured on held-out images, becomes a covariance of φ̂ that adds
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import torch
 from torch import Tensor
 
-from gibbsdiff.diffusion.calibration import Calibration, overlap
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.diffusion.calibration import overlap
 from gibbsdiff.fourier import between_references, half_plane
-from gibbsdiff.inference.marginal import Marginal, Mode, added
+from gibbsdiff.inference.marginal import Marginal, Mode, sum_by_owner
 
 
 @torch.no_grad()
@@ -29,29 +26,24 @@ def response(marginal: Marginal, mode: Mode) -> Tensor:
     k = half_plane(shape)
     hats = between_references(shape) * k.weight
     slopes = marginal.slopes(k, mode.phi)[owner]
-    counted = marginal.view.counted(rows)
-    q = overlap(mode.seen.E, mode.seen.N).flatten(2).double()
+    counted = marginal.observation.counted(rows)
+    q = overlap(mode.at.E, mode.at.N).flatten(2).double()
     G = 0.5 * torch.einsum("b,bim,bcm,jm->bicj", counted, slopes, q, hats).flatten(2)
-    G = added(G, owner, len(mode.phi))
+    G = sum_by_owner(G, owner, len(mode.phi))
     width = marginal.width
     unit = mode.covariance / width[:, None] / width
     return width[:, None] * (unit @ G)
 
 
-def with_model_error(
-    marginal: Marginal, mode: Mode, calibration: Calibration | None = None
-) -> Mode:
-    """The mode with A E[ρ ρᵀ] Aᵀ added to its covariance, A = ∂φ̂/∂ρ.
+def model_error(marginal: Marginal, mode: Mode, scatter: Tensor | None = None) -> Tensor | None:
+    """A E[ρ ρᵀ] Aᵀ with A = ∂φ̂/∂ρ, (B, d, d): what the denoiser's own error adds to Cov φ̂.
 
-    E[ρ ρᵀ] is that of a calibration, by default the denoiser's; a denoiser without one makes no
-    error, and the mode stays as it is.
+    E[ρ ρᵀ] is the denoiser's, unless another is given. None for a denoiser that makes no error.
     """
-    denoiser = marginal.denoiser
-    if calibration is None and isinstance(denoiser, SpectralDenoiser):
-        calibration = denoiser.calibration
-    if calibration is None:
-        return mode
+    scatter = marginal.denoiser.scatter if scatter is None else scatter
+    if scatter is None:
+        return None
     A = response(marginal, mode)
     # A grey picture is its luminance alone.
-    scatter = calibration.scatter[: A.shape[-1], : A.shape[-1]].double()
-    return replace(mode, covariance=mode.covariance + A @ scatter @ A.mT)
+    known = scatter[: A.shape[-1], : A.shape[-1]].double()
+    return A @ known @ A.mT

@@ -1,14 +1,16 @@
-r"""How a denoiser looks at an observation, and what the likelihood of φ takes from y - x.
+r"""What a denoiser is shown of an observation, and what the likelihood of φ takes from y - x.
 
-Most often there is nothing between: y is shown as it is, and eq. (8) sees all of y - x. Two cases
-need more. A grey picture meets a network for colour, and a picture that is not periodic, or lacks
-pixels, meets a likelihood written for periodic grids.
+Most often there is nothing between: y is shown as it is, and eq. (8) sees all of y - x. Three cases
+need more: a grey picture meets a network for colour; a picture that is not periodic, or lacks
+pixels, meets a likelihood written for periodic grids; and φ of a large picture is stated on the
+grid of the windows that it was found from.
 """
 
 from __future__ import annotations
 
+import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,26 +26,39 @@ EDGE = 1 / 8  # part of each side over which the taper rises
 
 
 @dataclass(frozen=True)
-class View:
-    r"""The noise, seen through a picture of H×W pixels.
+class ObservationModel:
+    r"""The noise on a picture of H×W pixels, and how both are shown to a denoiser.
 
     `grey`: y (B, 1, H, W) is shown as colours. Equal channels g have the luminance √3 g, whose
     noise is √3 ε; iid chroma noise of that covariance makes it an RGB observation with noise
     √3 ε, and x is a third of the sum of the channels. φ is judged by the luminance alone.
 
-    `window` w (1 or B, 1, H, W): P = |F(w ε)|²/mean(w²), the tapered spectrum, without the mean
-    of ε. The taper correlates neighbouring modes: the likelihood is scaled by the share of
-    independent ones, (Σw²)²/(HW Σw⁴).
+    `window` w (1 or B, 1, H, W), for stationary noise: P = |F(w ε)|²/mean(w²), the tapered
+    spectrum, without the mean of ε. The taper correlates neighbouring modes: the likelihood is
+    scaled by the share of independent ones, (Σw²)²/(HW Σw⁴).
+
+    `observed` (H, W), for noise without a spectrum: the pixels that its likelihood sees.
+
+    `stated_on`: the grid that φ belongs to, where that is another than the picture's: families
+    normalise over their grid, and the same φ is another noise on another grid.
     """
 
     noise: NoiseModel
     shape: Shape
     grey: bool = False
     window: Tensor | None = None
+    observed: Tensor | None = None
+    stated_on: Shape | None = None
+
+    def noise_covariance(self, phi: Tensor, dtype: torch.dtype) -> NoiseCovariance:
+        """Σ_φ of the picture itself."""
+        if self.stated_on is None:
+            return self.noise.covariance(self.shape, phi, dtype)
+        return on_grid(stationary(self.noise), self.shape, phi, self.stated_on, dtype)
 
     def covariance(self, phi: Tensor, dtype: torch.dtype) -> NoiseCovariance:
-        """Σ_φ of what is shown."""
-        covariance = self.noise.covariance(self.shape, phi, dtype)
+        """Σ_φ of what the denoiser is shown."""
+        covariance = self.noise_covariance(phi, dtype)
         if not self.grey:
             return covariance
         return covariance.scaled(torch.full((len(phi),), math.sqrt(3), dtype=torch.float64))
@@ -78,10 +93,8 @@ class View:
         `variance` (B, C, H, W//2+1) is added to the power: the part of E|ε̂|² not in residual.
         """
         if self.window is None and variance is None:
-            return self.noise.statistic(residual)
-        if not isinstance(self.noise, StationaryNoise):
-            raise InputError(f"{self.noise} has no spectrum: it needs a periodic, whole picture")
-        grouping = self.noise.grouping(self.shape)
+            return self.noise.statistic(residual, observed=self.observed)
+        grouping = stationary(self.noise).grouping(self.shape)
         share = torch.ones(1, len(grouping.k.weight), dtype=torch.float64)
         shown = residual.double()
         if self.window is not None:
@@ -96,9 +109,29 @@ class View:
             P = P + variance
         return Statistic(grouping.k, grouping.sum(P.sum(1)) * share, residual.shape[1], share)
 
+    def row(self, image: int) -> ObservationModel:
+        """That of one image of the batch."""
+        if self.window is None or len(self.window) == 1:
+            return self
+        return replace(self, window=self.window[image : image + 1])
+
+    def digest(self) -> str:
+        """What it depends on beside the noise, for the identity of a run."""
+        content = repr((self.shape, self.grey, self.stated_on)).encode()
+        for part in (self.window, self.observed):
+            content += b"-" if part is None else part.contiguous().numpy().tobytes()
+        return hashlib.sha256(content).hexdigest()[:16]
+
     def _rows(self, rows: Tensor) -> Tensor:
         assert self.window is not None
         return self.window if len(self.window) == 1 else self.window[rows]
+
+
+def stationary(noise: NoiseModel) -> StationaryNoise:
+    """The noise, if it has a spectrum; otherwise one line that says what needs it."""
+    if not isinstance(noise, StationaryNoise):
+        raise InputError(f"{noise} has no spectrum: the marginal method and tapers need one")
+    return noise
 
 
 def taper(shape: Shape, missing: Tensor | None = None, edge: float = EDGE) -> Tensor:
@@ -115,13 +148,11 @@ def taper(shape: Shape, missing: Tensor | None = None, edge: float = EDGE) -> Te
 def on_grid(
     noise: StationaryNoise, shape: Shape, phi: Tensor, like: Shape, dtype: torch.dtype
 ) -> SpectralCovariance:
-    """N_φ(k) as it is on the grid `like`, on the wave vectors of another grid.
-
-    Families normalise over their grid: the same φ is another noise on another grid.
-    """
+    """N_φ(k) as it is on the grid `like`, on the wave vectors of another grid."""
     here = half_plane(shape)
     modes = noise.grouping(like).k
-    log_n = noise.log_power(modes.asked(here.lifted.kx, here.lifted.ky), phi)
+    raised = here.without_zero
+    log_n = noise.log_power(modes.with_frequencies(raised.kx, raised.ky), phi)
     N = torch.exp(log_n[..., -len(here.kx) :]).to(dtype).reshape(len(phi), 1, shape[0], -1)
-    told = noise.descriptor(like, phi).to(dtype)
-    return SpectralCovariance(N, shape, told, noise.shape_parameters(phi).to(dtype))
+    descriptor = noise.descriptor(like, phi).to(dtype)
+    return SpectralCovariance(N, shape, descriptor, noise.shape_parameters(phi).to(dtype))

@@ -1,149 +1,269 @@
-"""A posterior of one picture, once its noise is found or told: what `blind` chooses from."""
+"""The one way from an observation to its posterior:
+
+    start → search → refine or chains → model error → draws → posterior
+
+`denoise`, large pictures, the cosmology, calibration and the benchmark all call `infer`, so that
+what is measured is what ships.
+"""
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Literal
 
 import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser
-from gibbsdiff.diffusion.solvers import Sampler, few_step
+from gibbsdiff.errors import InputError
+from gibbsdiff.inference.drawing import draw_samples, image_at
 from gibbsdiff.inference.gibbs import Settings, gibbs
+from gibbsdiff.inference.laplace import draw_phi
 from gibbsdiff.inference.marginal import Marginal, Mode
-from gibbsdiff.inference.model_error import with_model_error
-from gibbsdiff.inference.observation import View
-from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.inference.starts import spread
-from gibbsdiff.inference.uncertainty import pixel_sd
-from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.inference.model_error import model_error
+from gibbsdiff.inference.posterior import Posterior, mean_noise_power
+from gibbsdiff.inference.problem import Options, Problem, Starts
+from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.search import raised_to
+from gibbsdiff.inference.second_stage import refine
+from gibbsdiff.inference.starts import paper_starts, spread
+from gibbsdiff.inference.windows import Windows, cut, scale_to_whole
 from gibbsdiff.streams import Streams
-
-Method = Literal["auto", "marginal", "gibbs"]
 
 
 @dataclass(frozen=True)
-class Options:
-    """How to infer; see `gibbsdiff.denoise`."""
+class Search:
+    """The mode of p(φ | y), the denoiser corrected for the image there, and the calls made."""
 
-    method: Method = "auto"
-    chains: int = 4
-    draws: int = 50
-    calls: int = 12
-    second_stage: bool = True
-    samples: int = 1
-    seed: int = 0
-    progress: bool = False
+    marginal: Marginal
+    mode: Mode
+    denoiser: Denoiser
+    calls: int
+    windows: Windows | None
 
 
-def by_marginal(marginal: Marginal, mode: Mode, sampler: Sampler, options: Options) -> Posterior:
-    """The posterior of one picture from its mode: φ with model error, x by one call, samples."""
-    raw = mode.covariance[0].diagonal().sqrt()
-    mode = with_model_error(marginal, mode)
-    phi = marginal.draws(mode, options.draws, options.seed, points=0, chains=options.chains)[0]
-    view, y, noise = marginal.view, marginal.y, marginal.noise
-    denoiser = marginal.drawing(mode.phi) if options.samples else marginal.denoiser
-    samples, calls = _samples(y, phi, view, denoiser, sampler, options)
-    found = bool(mode.converged.all())
-    return Posterior(
-        noise.names,
-        phi,
-        y[0],
-        mode.seen.mean[0],
-        mode.seen.sd[0],
-        samples=samples,
-        method="marginal, two stages" if options.second_stage else "marginal, first stage",
-        calls=marginal.calls + calls,
-        raw_sd=tuple(raw.tolist()),
-        noise_power=noise.power(view.shape, mode.phi)[0, 0].to(y),
-        found=found,
-        notes=() if found else ("the search for the mode did not end",),
-    )
+def infer(
+    problem: Problem, options: Options | None = None, progress: Progress = silent
+) -> list[Posterior]:
+    """p(x, φ | y), one Posterior for each image.
 
-
-def told(y: Tensor, phi: Tensor, view: View, denoiser: Denoiser, options: Options) -> Posterior:
-    """x | y, φ at one φ (1, d): the mean and its error in one call, and samples."""
-    covariance = view.covariance(phi, y.dtype)
-    with torch.no_grad():
-        shown = view.show(y, covariance, Streams(options.seed, [(0, 1)]))
-        mean, error = denoiser(shown, covariance)
-        sd = pixel_sd(view, error, shown.shape[1])[0]
-    draws = phi.expand(options.chains, options.draws, -1)
-    sampler = partial(few_step, calls=options.calls)
-    samples, calls = _samples(y, draws, view, denoiser, sampler, options)
-    noise = view.noise
-    assert isinstance(noise, StationaryNoise)
-    return Posterior(
-        noise.names,
-        draws,
-        y[0],
-        view.take(mean)[0],
-        sd,
-        samples=samples,
-        method="known noise",
-        calls=1 + calls,
-        noise_power=noise.power(view.shape, phi)[0, 0].to(y),
-    )
-
-
-def _samples(
-    y: Tensor, phi: Tensor, view: View, denoiser: Denoiser, sampler: Sampler, options: Options
-) -> tuple[Tensor | None, int]:
-    """x | y, φ for some of the draws (chain, draw, d) of φ."""
-    if not options.samples:
-        return None, 0
-    flat = phi.flatten(0, 1)
-    kept, calls = [], 0
-    for i in range(options.samples):
-        rng = Streams(options.seed, [(0, 2, i)])
-        covariance = view.covariance(flat[i % len(flat)][None], y.dtype)
-        draw = sampler(denoiser, view.show(y, covariance, rng), covariance, rng)
-        kept.append(view.take(draw.x)[0])
-        calls += int(draw.calls.sum())
-    return torch.stack(kept), calls
-
-
-def by_gibbs(
-    marginal: Marginal,
-    mode: Mode,
-    options: Options,
-    sampler: Sampler | None = None,
-    around: tuple[Tensor, Tensor] | None = None,
-) -> Posterior:
-    """Gibbs from over-dispersed starts around the mode, or around another mean (1, d) and
-    covariance (1, d, d).
+    Ctrl-C, or a KeyboardInterrupt from `progress`, gives what is there, marked as interrupted.
     """
-    rng = Streams(options.seed, [(0, 3, c) for c in range(options.chains)])
-    mean, covariance = around or (mode.phi, mode.covariance)
-    start = spread(mean[0], covariance[0], marginal.noise, rng)
-    burn_in = max(2, options.draws // 5)
+    options = options or Options()
+    if len(problem.y) > 1 and problem.denoiser.adaptable:
+        # One by one: the denoiser is corrected for each image.
+        found: list[Posterior] = []
+        for i in range(len(problem.y)):
+            found += infer(problem.rows([i]), options, progress)
+            if found[-1].interrupted:
+                break
+        return found
+    begun = time.perf_counter()
+    if problem.known is not None:
+        found = _with_known_noise(problem, options, progress)
+    elif options.method == "marginal":
+        found = _by_marginal(problem, options, search(problem, options, progress), progress)
+    else:
+        found = _by_chains(problem, options, progress)
+    seconds = (time.perf_counter() - begun) / len(found)
+    return [replace(p, seconds=seconds) for p in found]
+
+
+def search(problem: Problem, options: Options, progress: Progress = silent) -> Search:
+    """The mode of p(φ | y): of every image, or of all windows of one."""
+    windows = cut(problem.y, problem.observation) if problem.by_windows else None
+    y, observation, keys = problem.y, problem.observation, list(problem.keys)
+    if windows is not None:
+        y, observation = windows.parts, windows.local
+        keys = [(i,) for i in range(len(y))]
+    marginal = Marginal(
+        y,
+        problem.noise,
+        problem.denoiser,
+        observation,
+        shared=windows is not None,
+        seed=options.seed,
+        keys=keys,
+    )
+    start = None if problem.start is None else problem.start(y)
+    if start is not None and windows is not None:
+        start = start.median(0, keepdim=True).values
+    mode = marginal.mode(start, problem.most_steps, progress)
+    if problem.least_information is not None:
+        least = problem.least_information(mode.phi)
+        H = raised_to(torch.linalg.inv(mode.covariance), least)
+        mode = replace(mode, covariance=torch.linalg.inv(H))
+    needed = options.method == "gibbs" or options.second_stage or options.samples > 0
+    denoiser, more = marginal.adapted(mode) if needed else (problem.denoiser, 0)
+    return Search(marginal, mode, denoiser, mode.calls + more, windows)
+
+
+def _by_marginal(
+    problem: Problem, options: Options, found: Search, progress: Progress, interrupted: bool = False
+) -> list[Posterior]:
+    """φ from the density around the mode, x at the mode."""
+    marginal, mode, calls = found.marginal, found.mode, found.calls
+    if options.second_stage and not interrupted:
+        try:
+            mode = refine(
+                marginal,
+                mode,
+                found.denoiser,
+                options.draw_x,
+                seed=options.seed,
+                progress=progress,
+            )
+        except KeyboardInterrupt:
+            interrupted = True
+        calls += mode.calls - found.mode.calls
+    error = model_error(marginal, mode)
+    drawn = draw_phi(marginal, mode, options.draws, options.chains, options.seed, options.density)
+    calls += drawn.calls
+    stages = "two stages" if mode is not found.mode else "first stage"
+    posteriors = []
+    for b in range(len(problem.y)):
+        one, phi = problem.rows([b]), drawn.phi[b]
+        own = None if error is None else error[b]
+        how = [stages, f"{drawn.densities[b]} density"]
+        mean, sd, stated, extra = mode.mean[b], mode.sd[b], phi, 0
+        if found.windows is not None:
+            one = replace(one, observation=found.windows.whole)
+            progress("denoising the whole picture", 0, 1)
+            mean, whole_sd = image_at(one, mode.phi, options.seed)
+            assert whole_sd is not None
+            sd, extra = whole_sd, 1
+            scale = scale_to_whole(found.windows, mode.phi)
+            stated, own = phi * scale, None if own is None else own * scale[:, None] * scale
+            height, width = found.windows.local.shape
+            how.append(f"φ from {len(found.windows.parts)} windows of {height}×{width}")
+        wanted = 0 if interrupted else options.samples
+        samples = draw_samples(
+            one, phi, found.denoiser, options.draw_x, wanted, options.seed, progress
+        )
+        posteriors.append(
+            Posterior(
+                problem.noise.names,
+                stated,
+                problem.y[b],
+                mean,
+                sd,
+                samples=samples.x,
+                noise_power=mean_noise_power(one.observation, phi, problem.y.dtype),
+                model_error=own,
+                box=torch.stack([problem.noise.low, problem.noise.high]),
+                method="marginal",
+                how=tuple(how),
+                calls=calls + extra + samples.calls,
+                ended=bool(mode.ended[b]),
+                interrupted=interrupted or samples.interrupted,
+            )
+        )
+    return posteriors
+
+
+def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[Posterior]:
+    """Gibbs; from around the marginal mode where there is one."""
+    if options.starts == "marginal" and not problem.searchable:
+        raise InputError("starts: around the marginal mode needs a denoiser with an error model")
+    starts = options.starts or ("marginal" if problem.searchable else "prior")
+    improves = problem.denoiser.adaptable or problem.denoiser.scatter is not None
+    found = None
+    if problem.searchable and (starts == "marginal" or improves):
+        found = search(problem, options, progress)
+    burn_in = max(2, options.draws // 5) if options.burn_in is None else options.burn_in
     settings = Settings(
         chains=options.chains,
         iterations=burn_in + options.draws,
         burn_in=burn_in,
+        transitions=options.transitions,
+        warm_up=options.warm_up,
         keep_samples=options.samples,
+        stop_when_converged=options.stop_when_converged,
         seed=options.seed,
     )
-    (result,) = gibbs(
-        marginal.y,
-        marginal.noise,
-        marginal.drawing(mode.phi),
-        settings=settings,
-        sampler=sampler or partial(few_step, calls=options.calls),
-        start=start[None],
-        view=marginal.view,
-        progress=options.progress,
-    )
-    notes = result.notes
-    wide = with_model_error(marginal, mode)
-    if wide is not mode:
-        added = (wide.covariance - mode.covariance)[0].diagonal().clamp(min=0)
-        drawn = result.phi.flatten(0, 1).var(0)
-        told = ", ".join(
-            f"{name} {sd:.2g}"
-            for name, sd in zip(result.names, (drawn + added).sqrt().tolist(), strict=True)
+    try:
+        drawn = gibbs(
+            problem.y,
+            problem.noise,
+            problem.denoiser if found is None else found.denoiser,
+            settings=settings,
+            sampler=options.draw_x,
+            start=_starts(problem, options, starts, found),
+            observation=problem.observation,
+            phi_step=options.phi_step,
+            keys=problem.keys,
+            checkpoint=options.checkpoint,
+            progress=progress,
         )
-        notes = (*notes, f"sd with the network's own error added, eq. (12): {told}")
-    return replace(result, calls=result.calls + marginal.calls, notes=notes)
+    except KeyboardInterrupt:
+        if found is None:
+            raise
+        brief = Options("marginal", options.chains, options.draws, samples=0, seed=options.seed)
+        note = "interrupted before the chains had draws: this is the marginal method's result"
+        left = _by_marginal(problem, brief, found, progress, interrupted=True)
+        return [replace(p, notes=(*p.notes, note)) for p in left]
+    error = None if found is None else model_error(found.marginal, found.mode)
+    calls = 0 if found is None else found.calls
+    how = {"marginal": (), "prior": ("starts from the prior",), "paper": ("starts as the paper",)}
+    return [
+        replace(
+            p,
+            calls=p.calls + calls,
+            how=how[starts],
+            model_error=None if error is None else error[b],
+        )
+        for b, p in enumerate(drawn)
+    ]
+
+
+def _starts(
+    problem: Problem, options: Options, starts: Starts, found: Search | None
+) -> Tensor | None:
+    """(images, chains, d); None is the prior."""
+    if starts == "prior":
+        return None
+    rows = []
+    centre = None
+    if starts == "marginal":
+        assert found is not None
+        mode = found.mode
+        centre = problem.centre(problem.y, mode) if problem.centre else (mode.phi, mode.covariance)
+    for b, key in enumerate(problem.keys):
+        rng = Streams(options.seed, [(*key, 3, chain) for chain in range(options.chains)])
+        if centre is None:
+            rows.append(paper_starts(problem.y[b : b + 1], problem.noise, rng))
+        else:
+            rows.append(spread(centre[0][b], centre[1][b], problem.noise, rng))
+    return torch.stack(rows)
+
+
+def _with_known_noise(problem: Problem, options: Options, progress: Progress) -> list[Posterior]:
+    """x | y, φ at one φ: the mean and its error in one call, and samples."""
+    assert problem.known is not None
+    phi = problem.known.expand(options.chains, options.draws, -1)
+    posteriors = []
+    for b in range(len(problem.y)):
+        one = problem.rows([b])
+        progress("denoising with the given noise", 0, 1)
+        mean, sd = image_at(one, problem.known, options.seed)
+        samples = draw_samples(
+            one, phi, problem.denoiser, options.draw_x, options.samples, options.seed, progress
+        )
+        note = "no uncertainty map: the denoiser has no model of its error"
+        posteriors.append(
+            Posterior(
+                problem.noise.names,
+                phi,
+                problem.y[b],
+                mean,
+                sd,
+                samples=samples.x,
+                noise_power=mean_noise_power(problem.observation, phi, problem.y.dtype),
+                box=torch.stack([problem.noise.low, problem.noise.high]),
+                method="known noise",
+                calls=1 + samples.calls,
+                interrupted=samples.interrupted,
+                notes=() if sd is not None else (note,),
+            )
+        )
+    return posteriors

@@ -1,220 +1,217 @@
-"""The result: draws of φ, moments of x, what it cost, and whether it converged."""
+"""The result: draws of φ, moments of x, what it cost, and what the method says of itself."""
 
 from __future__ import annotations
 
-import io
-import json
-import warnings
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 import torch
-import xarray
 from torch import Tensor
 
-from gibbsdiff.errors import InputError
-from gibbsdiff.io.atomic import write_atomically
+from gibbsdiff import registry
+from gibbsdiff.inference.encoding import Encoding
+from gibbsdiff.inference.observation import ObservationModel
+from gibbsdiff.inference.summary import Summary, converged, load_arviz, summarise
+from gibbsdiff.streams import Streams
 
-with warnings.catch_warnings():
-    # ArviZ announces its next major version once a day; users of ours need not act on it.
-    warnings.simplefilter("ignore", FutureWarning)
-    import arviz
-
-RHAT, ESS = 1.05, 100.0
-FORMAT = "gibbsdiff-posterior-1"
-PLANE = ("channel", "row", "column")
-MAPS = {
-    "observed": PLANE,
-    "mean": PLANE,
-    "sd": PLANE,
-    "average": PLANE,
-    "samples": ("sample", *PLANE),
-    "noise_power": ("ky", "kx"),
-    "missing": ("row", "column"),
-}
-FACTS = ("names", "method", "calls", "seconds", "divergences", "truth", "raw_sd", "unit", "found")
+PICKED = 16  # draws of φ that the mean of N_φ is taken over
 
 
-@dataclass(frozen=True)
-class Summary:
-    """One parameter: moments, central 90 % interval and diagnostics."""
-
-    name: str
-    mean: float
-    sd: float
-    low: float
-    high: float
-    rhat: float
-    ess_bulk: float
-    ess_tail: float
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Posterior:
-    """p(x, φ | y) of one image.
+    """p(x, φ | y) of one picture, by any method. Images are (C, H, W).
 
-    `phi` (chain, draw, d). `mean` is E[x | y] by Tweedie, the average of D(y, N_φ) over draws
-    of φ; `average` the plain average of the draws of x; `sd` the standard deviation of x | y in
-    every pixel; `samples` (n, C, H, W) the draws that were kept. Images are (C, H, W).
-    `noise_power` (H, W//2+1) is the mean of N_φ over draws; `missing` (H, W) marks pixels that
-    were not observed; `raw_sd` holds the sd of φ before the network's own error is added,
-    eq. (12); `unit` is 1 in the units of the user's file; `found` says whether the search for
-    the mode ended; `notes` are for the reader.
+    Attributes:
+        phi: Draws of φ, (chain, draw, d), given the network: what y says if D is right.
+        mean: E[x | y]: D(y, N_φ) averaged over draws of φ or, for the marginal method, at φ's mode.
+        sd: Standard deviation of x | y in every pixel, φ's own uncertainty included.
+        samples: Draws of x | y, (n, C, H, W), each at its own draw of φ.
+        noise_power: N_φ averaged over draws of φ, (H, W//2+1).
+        average: The plain mean of all draws of x, of chains alone: the paper's estimate.
+        model_error: Covariance (d, d) of φ that the network's own error adds, eq. (12).
+        box: The prior box (2, d) of φ: lower and upper corner.
+        missing: (H, W), True where a pixel was not observed.
+        method: "gibbs", "marginal" or "known noise"; `how` has the particulars.
+        ended: Whether the marginal method's search ended.
+        unit: 1 in the units of the user's file.
+        encoding: How the picture was given, and is given back by `image`.
+        truth: True parameters, for plots.
+        notes: Sentences for the reader.
     """
 
     names: tuple[str, ...]
     phi: Tensor
     observed: Tensor
     mean: Tensor
-    sd: Tensor
+    sd: Tensor | None = None
     average: Tensor | None = None
     samples: Tensor | None = None
+    noise_power: Tensor | None = None
+    model_error: Tensor | None = None
+    box: Tensor | None = None
+    missing: Tensor | None = None
     method: str = "gibbs"
+    how: tuple[str, ...] = ()
     calls: int = 0
     seconds: float = 0.0
     divergences: int = 0
-    truth: tuple[float, ...] | None = None
-    noise_power: Tensor | None = None
-    missing: Tensor | None = None
-    raw_sd: tuple[float, ...] | None = None
+    ended: bool = True
+    interrupted: bool = False
     unit: float = 1.0
-    found: bool = True
+    encoding: Encoding | None = None
+    truth: tuple[float, ...] | None = None
     notes: tuple[str, ...] = ()
+
+    @property
+    def is_chains(self) -> bool:
+        """Whether draws of φ are those of Markov chains, not independent ones."""
+        return self.method == "gibbs"
 
     @property
     def rows(self) -> list[Summary]:
         """A summary of each parameter."""
-        return summarise(self.phi, self.names)
+        chains, error = self.is_chains, self.model_error
+        return summarise(self.phi, self.names, chains=chains, model_error=error)
 
     @property
     def converged(self) -> bool:
-        """R-hat ≤ 1.05 and bulk and tail ESS ≥ 100 for every parameter, and the search ended.
+        """Of chains: R-hat ≤ 1.05 and bulk and tail ESS ≥ 100 for every parameter."""
+        return self.is_chains and converged(self.phi)
 
-        Parameters that were known, all draws equal, are not judged.
-        """
-        free = (self.phi.amax((0, 1)) > self.phi.amin((0, 1))).nonzero()[:, 0]
-        drawn = len(free) > 0 or self.method == "known noise"
-        return self.found and drawn and converged(self.phi[..., free])
+    @property
+    def good(self) -> bool:
+        """Whether the method finds no fault with itself: see `verdict`."""
+        well = self.converged if self.is_chains else self.ended
+        return well and not self.interrupted
+
+    @property
+    def verdict(self) -> str:
+        """In the method's own words: chains converge, a search ends."""
+        if self.is_chains:
+            found = "converged" if self.converged else "NOT CONVERGED"
+        elif self.method == "marginal":
+            found = "the search ended" if self.ended else "the search did NOT end"
+        else:
+            found = "the noise was given"
+        return f"INTERRUPTED, {found}" if self.interrupted else found
 
     def summary(self) -> str:
-        """A table as text; its first line says NOT CONVERGED when that is so."""
-        verdict = "converged" if self.converged else "NOT CONVERGED"
+        """A table as text; its first line is the verdict and what it cost."""
         chains, draws = self.phi.shape[:2]
-        lines = [
-            f"{verdict}: {self.method}, {chains} chains × {draws} draws, {self.calls} network "
-            f"calls, {self.divergences} divergences, {self.seconds:.1f} s",
-            f"{'':>10} {'mean':>10} {'sd':>9} {'5 %':>10} {'95 %':>10} "
-            f"{'R-hat':>6} {'bulk':>6} {'tail':>6}{'' if self.raw_sd is None else '  raw sd':>9}",
-        ]
-        raw = self.raw_sd or (None,) * len(self.names)
-        lines += [
-            f"{r.name:>10} {r.mean:10.5f} {r.sd:9.5f} {r.low:10.5f} {r.high:10.5f} "
-            f"{r.rhat:6.3f} {r.ess_bulk:6.0f} {r.ess_tail:6.0f}"
-            + ("" if own is None else f" {own:8.5f}")
-            for r, own in zip(self.rows, raw, strict=True)
-        ]
+        count = f"{chains} chains × {draws} draws" if self.is_chains else f"{chains * draws} draws"
+        method = self.method + (f" ({', '.join(self.how)})" if self.how else "")
+        parts = [method, count, f"{self.calls} network calls"]
+        if self.is_chains:
+            parts.append(f"{self.divergences} divergences")
+        wide = self.model_error is not None
+        head = f"{'':>10} {'mean':>10} {'sd':>9}{' with model error' if wide else ''} "
+        head += f"{'5 %':>10} {'95 %':>10}"
+        head += f" {'R-hat':>6} {'bulk':>6} {'tail':>6}" if self.is_chains else ""
+        lines = [f"{self.verdict}: {', '.join(parts)}, {self.seconds:.1f} s", head]
+        for r in self.rows:
+            line = f"{r.name:>10} {r.mean:10.5f} {r.sd:9.5f}"
+            line += f" {r.total_sd:16.5f}" if wide else ""
+            line += f" {r.low:10.5f} {r.high:10.5f}"
+            if self.is_chains:
+                line += f" {r.rhat:6.3f} {r.ess_bulk:6.0f} {r.ess_tail:6.0f}"
+            lines.append(line)
         return "\n".join([*lines, *self.notes])
 
-    def plot(self, path: str | Path | None = None) -> Any:
-        """A matplotlib figure: pictures, uncertainty, residual spectrum, traces and corner plot.
+    def __repr__(self) -> str:
+        channels, height, width = self.mean.shape
+        lines = [f"Posterior of {channels} × {height} × {width} pixels: {self.verdict}"]
+        rows = [f"  {r.name} = {r.mean:.4g} ± {r.total_sd:.2g}" for r in self.rows]
+        kept = rows if len(rows) <= 6 else [*rows[:5], f"  … and {len(rows) - 5} more parameters"]
+        held = [n for n in ("mean", "sd", "samples", "noise_power") if getattr(self, n) is not None]
+        return "\n".join([*lines, *kept, f"  maps: {', '.join(held)}"])
 
-        Given a path, it is also written there.
+    def widened(self, seed: int = 0) -> Posterior:
+        """The same with the network's own error, eq. (12), in the draws of φ: Gaussian noise of the
+        covariance `model_error`, reflected at the walls of the prior box.
         """
-        from gibbsdiff.plots import figure, save
+        if self.model_error is None:
+            return self
+        error = self.model_error.double()
+        values, vectors = torch.linalg.eigh((error + error.mT) / 2)
+        factor = vectors * values.clamp(min=0).sqrt()
+        phi = self.phi.double()
+        phi = phi + Streams(seed, [(12,)]).normal(*phi.shape)[0] @ factor.mT
+        if self.box is not None:
+            phi = _reflected(phi, *self.box.double())
+        return replace(self, phi=phi, model_error=None, how=(*self.how, "with model error"))
 
-        made = figure(self)
-        if path is not None:
-            save(made, path)
-        return made
+    @property
+    def image(self) -> np.ndarray:
+        """The denoised picture as NumPy, (H, W, C) or (H, W), in the type and range it came in."""
+        return (self.encoding or Encoding()).decoded(self.mean)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.asarray(self.image, dtype=dtype)
+
+    @property
+    def level(self) -> float:
+        """The noise's standard deviation in a pixel: √ of the mean of N(k) over all modes."""
+        from gibbsdiff.fourier import half_plane
+
+        if self.noise_power is None:
+            return math.nan
+        height, width = self.observed.shape[-2:]
+        return float(half_plane((height, width)).mean(self.noise_power.double().flatten())) ** 0.5
+
+    def plot(self, path: str | Path | None = None, kind: str = "page", **options: Any) -> Any:
+        """A matplotlib figure. "page": pictures, uncertainty, residual spectrum, traces and corner
+        plot; "report": one page with the summary. Given a path, it is also written there.
+        """
+        return registry.find("gibbsdiff.drawers", kind)(self, path, **options)
 
     def inference_data(self) -> Any:
         """φ as ArviZ InferenceData: a variable per parameter, chain × draw."""
         values = {name: self.phi[..., i].numpy() for i, name in enumerate(self.names)}
-        return arviz.from_dict(posterior=values)
+        return load_arviz().from_dict(posterior=values)
 
     def save(self, path: str | Path) -> None:
-        """Write NetCDF: the group `posterior` is ArviZ's, `images` holds the maps."""
-        draws = {n: (("chain", "draw"), self.phi[..., i].numpy()) for i, n in enumerate(self.names)}
-        maps = {name: getattr(self, name) for name in MAPS}
-        images = {
-            name: (MAPS[name], value.numpy()) for name, value in maps.items() if value is not None
-        }
-        facts = {name: getattr(self, name) for name in (*FACTS, "notes")}
-        parts = {
-            "/": xarray.Dataset(attrs={"format": FORMAT, "facts": json.dumps(facts)}),
-            "posterior": xarray.Dataset(draws),
-            "images": xarray.Dataset(images),
-        }
-        # Made in memory: HDF5 itself does not survive a disk that is full.
-        content = xarray.DataTree.from_dict(parts).to_netcdf(engine="h5netcdf")
-        write_atomically(path, bytes(content))
+        """Write NetCDF: the group `posterior` is ArviZ's, `images` holds the maps, compressed."""
+        from gibbsdiff.inference.netcdf import save
+
+        save(self, path)
 
     @classmethod
     def load(cls, path: str | Path) -> Posterior:
         """Read what `save` wrote."""
-        if not Path(path).is_file():
-            raise InputError(f"{path}: no such file")
-        try:
-            # From memory and without NetCDF on top: a damaged file must not stay open.
-            with h5py.File(io.BytesIO(Path(path).read_bytes()), "r") as file:
-                if file.attrs.get("format") != FORMAT:
-                    raise InputError(f"{path}: not a posterior of this program")
-                facts = json.loads(file.attrs["facts"])
-                names = tuple(facts.pop("names"))
-                phi = np.stack([file["posterior"][name][()] for name in names], -1)
-                held = file["images"]
-                maps: dict[str, Any] = {
-                    name: torch.from_numpy(held[name][()]) for name in MAPS if name in held
-                }
-            if "missing" in maps:
-                maps["missing"] = maps["missing"].bool()
-            facts = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
-            return cls(names, torch.from_numpy(phi), **maps, **facts)
-        except InputError:
-            raise
-        except Exception as trouble:  # a damaged file makes the libraries raise whatever they meet
-            reason = " ".join(str(trouble).split())[:120] or type(trouble).__name__
-            raise InputError(f"{path}: cannot be read as a posterior ({reason})") from None
+        from gibbsdiff.inference.netcdf import load
+
+        return load(path)
 
     def with_truth(self, truth: tuple[float, ...]) -> Posterior:
         """The same, with the true parameters for plots."""
         return replace(self, truth=truth)
 
 
-def summarise(phi: Tensor, names: Sequence[str]) -> list[Summary]:
-    """Summaries of draws (chain, draw, d), one per parameter."""
-    return [_summarise(name, phi[..., i]) for i, name in enumerate(names)]
+def mean_noise_power(
+    observation: ObservationModel, phi: Tensor, dtype: torch.dtype
+) -> Tensor | None:
+    """N_φ averaged over some of the draws (chain, draw, d): (H, W//2+1); None if it has none."""
+    if not observation.noise.stationary:
+        return None
+    flat = phi.flatten(0, 1)
+    total: Tensor | None = None
+    picked = flat[:: max(1, len(flat) // PICKED)]
+    if bool((picked == picked[0]).all()):
+        picked = picked[:1]
+    # One after the other: a large picture has many modes.
+    for one in picked:
+        N = observation.noise_covariance(one[None], torch.float64).spectrum()
+        assert N is not None
+        total = N.mean((0, 1)) if total is None else total + N.mean((0, 1))
+    assert total is not None
+    return (total / len(picked)).to(dtype)
 
 
-def converged(phi: Tensor) -> bool:
-    """Whether draws (chain, draw, d) pass R-hat ≤ 1.05 and ESS ≥ 100 in every parameter."""
-    rows = summarise(phi, [""] * phi.shape[-1])
-    # Written so that NaN, from chains that never moved, fails.
-    return all(r.rhat <= RHAT and r.ess_bulk >= ESS and r.ess_tail >= ESS for r in rows)
-
-
-def worst_rhat(phi: Tensor) -> float:
-    """The largest R-hat over parameters of draws (chain, draw, d); NaN for too few draws."""
-    if phi.shape[1] < 4:
-        return float("nan")
-    return max(float(arviz.rhat(phi[..., i].numpy())) for i in range(phi.shape[-1]))
-
-
-def _summarise(name: str, draws: Tensor) -> Summary:
-    values = draws.double().numpy()
-    low, high = np.quantile(values, [0.05, 0.95])
-    enough = values.shape[1] >= 4 and np.ptp(values) > 0  # ArviZ divides by the spread
-    return Summary(
-        name,
-        float(values.mean()),
-        float(values.std(ddof=1)) if values.size > 1 else float("nan"),
-        float(low),
-        float(high),
-        float(arviz.rhat(values)) if enough and len(values) > 1 else float("nan"),
-        float(arviz.ess(values, method="bulk")) if enough else float("nan"),
-        float(arviz.ess(values, method="tail")) if enough else float("nan"),
-    )
+def _reflected(phi: Tensor, low: Tensor, high: Tensor) -> Tensor:
+    """Positions outside a box as they are after reflections at its walls."""
+    width = high - low
+    part = torch.remainder(phi - low, 2 * width)
+    return low + torch.where(part > width, 2 * width - part, part)

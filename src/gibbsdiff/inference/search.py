@@ -10,12 +10,12 @@ from torch import Tensor
 REACH = 0.3  # longest step of the search, in prior widths
 NEAR_SD, NEAR = 0.05, 5e-4  # converged: the next step is this short, in sd and in prior widths
 
-Seen = tuple[Tensor, Tensor]
+Visited = tuple[Tensor, Tensor]
 """A place u (B, d) and the score g there."""
 
 
 def next_step(
-    u: Tensor, gradient: Tensor, information: Tensor, past: list[Seen]
+    u: Tensor, gradient: Tensor, information: Tensor, past: list[Visited]
 ) -> tuple[Tensor, Tensor]:
     """The next step of every image, and whether it is short. Walls that g pushes at hold.
 
@@ -28,7 +28,7 @@ def next_step(
         if not bool(free.any()):
             short[b] = True
             continue
-        J = firm(information[b][free][:, free])
+        J = make_positive_definite(information[b][free][:, free])
         B = J.clone()
         for (u0, g0), (u1, g1) in pairwise(past):
             s, y = (u1 - u0)[b][free], (g0 - g1)[b][free]
@@ -45,7 +45,7 @@ def next_step(
     return steps, short
 
 
-def firm(matrix: Tensor, least: Tensor | None = None) -> Tensor:
+def make_positive_definite(matrix: Tensor, least: Tensor | None = None) -> Tensor:
     """A symmetric matrix made positive definite: eigenvalues below a floor are raised to it."""
     values, vectors = torch.linalg.eigh((matrix + matrix.mT) / 2)
     floor = 1e-10 * values.abs().amax(-1, keepdim=True) + 1e-12
@@ -54,7 +54,7 @@ def firm(matrix: Tensor, least: Tensor | None = None) -> Tensor:
     return (vectors * torch.maximum(values, floor).unsqueeze(-2)) @ vectors.mT
 
 
-def at_least(H: Tensor, floor: Tensor) -> Tensor:
+def raised_to(H: Tensor, floor: Tensor) -> Tensor:
     """The matrix nearest to H (B, d, d), in the metric of `floor`, with H - floor ≥ 0."""
     L = torch.linalg.cholesky(floor)
     inner = torch.linalg.solve_triangular(L, H, upper=False)

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, between_references, half_plane, power, to_opponent
-from gibbsdiff.inference.observation import taper
-from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.inference.observation import stationary, taper
+from gibbsdiff.noise.base import NoiseModel, StationaryNoise
 from gibbsdiff.streams import Streams
 
 LOWEST = 2  # of the eight frequencies: below, photographs outshine the noise
@@ -43,10 +43,10 @@ class Regression:
 
         The noise cannot have much more power than y has, in any channel.
         """
-        told = features(y) @ self.weight
+        descriptor = features(y) @ self.weight
         most = log_powers(y).amin(1) + MARGIN
-        told[:, LOWEST:] = torch.minimum(told[:, LOWEST:], most)
-        return told
+        descriptor[:, LOWEST:] = torch.minimum(descriptor[:, LOWEST:], most)
+        return descriptor
 
     @classmethod
     def fit(cls, x: Tensor, descriptor: Tensor, ridge: float = 1e-2) -> Regression:
@@ -81,11 +81,11 @@ def log_powers(y: Tensor) -> Tensor:
     return 0.5 * torch.log(level.clamp(min=1e-12))
 
 
-def regression_start(y: Tensor, noise: StationaryNoise) -> Tensor:
+def regression_start(y: Tensor, noise: NoiseModel) -> Tensor:
     """φ (B, d) from y alone, inside the prior box."""
     shape = (y.shape[-2], y.shape[-1])
     regression = fitted(y.shape[1])
-    return nearest(noise, shape, regression.descriptor(y), regression.sd)
+    return nearest(stationary(noise), shape, regression.descriptor(y), regression.sd)
 
 
 def nearest(noise: StationaryNoise, shape: Shape, descriptor: Tensor, sd: Tensor) -> Tensor:
@@ -95,36 +95,47 @@ def nearest(noise: StationaryNoise, shape: Shape, descriptor: Tensor, sd: Tensor
     """
     width = noise.high - noise.low
 
-    def told(u: Tensor) -> Tensor:
+    def scaled(u: Tensor) -> Tensor:
         return noise.descriptor(shape, noise.low + u * width) / sd
 
     candidates = Streams(0, [(0,)]).uniform(CANDIDATES, len(width))[0]
     target = descriptor / sd
-    best = torch.cdist(target, told(candidates)).argmin(1)
+    best = torch.cdist(target, scaled(candidates)).argmin(1)
     u = candidates[best]
     h = 1e-4
     for _ in range(STEPS):
-        here = told(u)
+        here = scaled(u)
         columns = []
         for i in range(len(width)):
             side = torch.where(u[:, i] > 0.5, -h, h)
             moved = u.clone()
             moved[:, i] += side
-            columns.append((told(moved) - here) / side[:, None])
+            columns.append((scaled(moved) - here) / side[:, None])
         J = torch.stack(columns, -1)
         ridge = 1e-3 * torch.eye(len(width), dtype=torch.float64)
         step = torch.linalg.solve(J.mT @ J + ridge, (J.mT @ (target - here)[..., None])[..., 0])
         moved = (u + step.clamp(-0.2, 0.2)).clamp(0, 1)
-        better = (told(moved) - target).norm(dim=1) < (here - target).norm(dim=1)
+        better = (scaled(moved) - target).norm(dim=1) < (here - target).norm(dim=1)
         u = torch.where(better[:, None], moved, u)
     return torch.minimum(noise.low + u * width, noise.high)
 
 
-def spread(mean: Tensor, covariance: Tensor, noise: StationaryNoise, rng: Streams) -> Tensor:
+def spread(mean: Tensor, covariance: Tensor, noise: NoiseModel, rng: Streams) -> Tensor:
     """Over-dispersed starts, one for each stream: N(mean, 4 Cov) inside the prior box, (B, d)."""
     factor = torch.linalg.cholesky(covariance)
     z = 2 * rng.normal(mean.shape[-1])
     return (mean + (factor @ z[..., None])[..., 0]).clamp(noise.low, noise.high)
+
+
+def paper_starts(y: Tensor, noise: NoiseModel, rng: Streams) -> Tensor:
+    """As the paper starts chains on pictures: σ by the regression on y (1, C, H, W), the rest from
+    the prior; one row for each stream, (B, d).
+    """
+    starts, amplitude = noise.draw_prior(rng), stationary(noise).amplitude
+    if amplitude in noise.names:
+        column = noise.names.index(amplitude)
+        starts[:, column] = regression_start(y, noise)[:, column]
+    return starts
 
 
 def save_regressions(path: str | Path, by_channels: dict[int, Regression]) -> None:

@@ -1,0 +1,103 @@
+"""A posterior in a NetCDF file: draws of φ as ArviZ reads them, and the maps, compressed."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from gibbsdiff.errors import InputError
+from gibbsdiff.inference.encoding import Encoding
+from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.io.atomic import write_atomically
+
+FORMAT = "gibbsdiff-posterior-2"
+PLANE = ("channel", "row", "column")
+MAPS = {
+    "observed": PLANE,
+    "mean": PLANE,
+    "sd": PLANE,
+    "average": PLANE,
+    "samples": ("sample", *PLANE),
+    "noise_power": ("ky", "kx"),
+    "missing": ("row", "column"),
+    "model_error": ("parameter", "parameter_too"),
+    "box": ("corner", "parameter"),
+}
+FACTS = (
+    "names",
+    "method",
+    "how",
+    "calls",
+    "seconds",
+    "divergences",
+    "ended",
+    "interrupted",
+    "unit",
+    "truth",
+    "notes",
+)
+SMALL = 64  # numbers that are not worth compressing
+
+
+def save(posterior: Posterior, path: str | Path) -> None:
+    """Write all of it; a reader never sees half a file."""
+    import xarray
+
+    phi = posterior.phi
+    draws = {n: (("chain", "draw"), phi[..., i].numpy()) for i, n in enumerate(posterior.names)}
+    maps = {name: value for name in MAPS if (value := getattr(posterior, name)) is not None}
+    images = {name: (MAPS[name], value.numpy()) for name, value in maps.items()}
+    facts = {name: getattr(posterior, name) for name in FACTS}
+    given = posterior.encoding
+    if given is not None:
+        facts["encoding"] = {"zero": given.zero, "unit": given.unit, "dtype": given.dtype}
+        if given.alpha is not None:
+            images["alpha"] = (("row", "column"), np.asarray(given.alpha))
+    parts = {
+        "/": xarray.Dataset(attrs={"format": FORMAT, "facts": json.dumps(facts)}),
+        "posterior": xarray.Dataset(draws),
+        "images": xarray.Dataset(images),
+    }
+    packed = {
+        name: {"zlib": True, "complevel": 4, "shuffle": True}
+        for name, (_, value) in images.items()
+        if value.size > SMALL
+    }
+    # Made in memory: HDF5 itself does not survive a disk that is full.
+    tree = xarray.DataTree.from_dict(parts)
+    content = tree.to_netcdf(engine="h5netcdf", encoding={"/images": packed})
+    write_atomically(path, bytes(content))
+
+
+def load(path: str | Path) -> Posterior:
+    """Read what `save` wrote."""
+    import h5py
+
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such file")
+    try:
+        # From memory and without NetCDF on top: a damaged file must not stay open.
+        with h5py.File(io.BytesIO(Path(path).read_bytes()), "r") as file:
+            if file.attrs.get("format") != FORMAT:
+                raise InputError(f"{path}: not a posterior of this version of the program")
+            facts = json.loads(file.attrs["facts"])
+            names = tuple(facts.pop("names"))
+            phi = np.stack([file["posterior"][name][()] for name in names], -1)
+            held = {name: values[()] for name, values in file["images"].items()}
+        maps: dict[str, Any] = {n: torch.from_numpy(held[n]) for n in MAPS if n in held}
+        if "missing" in maps:
+            maps["missing"] = maps["missing"].bool()
+        given = facts.pop("encoding", None)
+        encoding = None if given is None else Encoding(**given, alpha=held.get("alpha"))
+        facts = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
+        return Posterior(names, torch.from_numpy(phi), encoding=encoding, **maps, **facts)
+    except InputError:
+        raise
+    except Exception as trouble:  # a damaged file makes the libraries raise whatever they meet
+        reason = " ".join(str(trouble).split())[:120] or type(trouble).__name__
+        raise InputError(f"{path}: cannot be read as a posterior ({reason})") from None

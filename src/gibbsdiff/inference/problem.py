@@ -1,0 +1,110 @@
+"""What is inferred, and how: the two things that the pipeline is given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Literal
+
+from torch import Tensor
+
+from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.solvers import Sampler, few_step
+from gibbsdiff.errors import InputError
+from gibbsdiff.inference.laplace import Density
+from gibbsdiff.inference.marginal import Mode
+from gibbsdiff.inference.observation import ObservationModel
+from gibbsdiff.inference.phi_steps import PhiStep
+from gibbsdiff.noise.base import NoiseModel
+from gibbsdiff.streams import Key
+
+Method = Literal["marginal", "gibbs"]
+Starts = Literal["marginal", "prior", "paper"]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is inferred: φ and x of every image y (B, C, H, W), from its noise and a denoiser.
+
+    Arguments:
+        known: φ (1, d): nothing is inferred but x.
+        start: φ (B, d) from y alone, where the search begins; by default the middle of the box.
+        centre: The mean (B, d) and covariance (B, d, d) that chains start around, from y and the
+            mode; by default the mode's own.
+        least_information: H (B, d, d) at φ (B, d) that the information at the mode is raised to.
+        most_steps: Of the search.
+        by_windows: φ of one large picture comes from windows of it.
+        keys: Names of the images' random streams; by default (i,).
+    """
+
+    y: Tensor
+    noise: NoiseModel
+    denoiser: Denoiser
+    observation: ObservationModel
+    known: Tensor | None = None
+    start: Callable[[Tensor], Tensor] | None = None
+    centre: Callable[[Tensor, Mode], tuple[Tensor, Tensor]] | None = None
+    least_information: Callable[[Tensor], Tensor] | None = None
+    most_steps: int = 20
+    by_windows: bool = False
+    keys: tuple[Key, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.keys:
+            object.__setattr__(self, "keys", tuple((i,) for i in range(len(self.y))))
+
+    @property
+    def searchable(self) -> bool:
+        """Whether the marginal method can be used: spectra of the noise and of the error."""
+        return self.noise.stationary and self.denoiser.error_model
+
+    def rows(self, images: Sequence[int]) -> Problem:
+        """Some of its images."""
+        picked = list(images)
+        window = self.observation.window
+        if window is not None and len(window) > 1:
+            window = window[picked]
+        observation = replace(self.observation, window=window)
+        keys = tuple(self.keys[i] for i in picked)
+        return replace(self, y=self.y[picked], observation=observation, keys=keys)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How it is inferred; see `gibbsdiff.denoise` for what they mean.
+
+    `burn_in` None is a fifth of `draws`, at least 2. `sampler` None is the few-step kernel with
+    `calls`. `starts` None is "marginal" where there is a search, "prior" elsewhere.
+    """
+
+    method: Method = "gibbs"
+    chains: int = 4
+    draws: int = 50
+    calls: int = 12
+    second_stage: bool = False
+    density: Density = "laplace"
+    samples: int = 1
+    burn_in: int | None = None
+    starts: Starts | None = None
+    sampler: Sampler | None = None
+    phi_step: PhiStep | None = None
+    transitions: int = 10
+    warm_up: int = 300
+    stop_when_converged: bool = True
+    checkpoint: Path | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.chains < 1 or self.draws < 1 or self.calls < 1 or self.samples < 0:
+            raise InputError("chains, draws and calls must be at least 1, samples at least 0")
+        if self.method == "marginal":
+            for name in ("starts", "phi_step", "checkpoint", "burn_in"):
+                if getattr(self, name) is not None:
+                    raise InputError(f"{name} is for Gibbs chains, not for the marginal method")
+
+    @property
+    def draw_x(self) -> Sampler:
+        """How x is drawn."""
+        return self.sampler or partial(few_step, calls=self.calls)

@@ -1,0 +1,56 @@
+"""How long work tells what it does: one callback, and a bar for those who want one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+Progress = Callable[[str, int, int | None], None]
+"""Called as progress(stage, step, of): the stage by name, how many steps of it are done, and how
+many there are at most (None: not known). It may raise to cancel: KeyboardInterrupt ends the run
+with what is there, anything else leaves it at once.
+"""
+
+
+def silent(stage: str, step: int, of: int | None = None) -> None:
+    """Say nothing."""
+
+
+@contextmanager
+def reporter(progress: bool | Progress) -> Iterator[Progress]:
+    """A callback as it is; `True` is a bar on stderr, `False` is silence."""
+    if callable(progress):
+        yield progress
+    elif not progress:
+        yield silent
+    else:
+        with _bar() as show:
+            yield show
+
+
+@contextmanager
+def _bar() -> Iterator[Progress]:
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+    from rich.progress import (
+        Progress as Bar,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("", total=None)
+        current = ""
+
+        def show(stage: str, step: int, of: int | None = None) -> None:
+            nonlocal current
+            if stage != current:
+                bar.reset(task, description=stage)
+                current = stage
+            bar.update(task, completed=step, total=of)
+
+        yield show

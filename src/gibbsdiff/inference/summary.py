@@ -1,0 +1,74 @@
+"""Draws of φ in numbers: moments, intervals, and R-hat and ESS of chains, by ArviZ."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+RHAT, ESS = 1.05, 100.0
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One parameter: mean, sd given the network, sd with the network's own error added, eq. (12),
+    central 90 % interval given the network; R-hat and effective draws, NaN unless of chains.
+    """
+
+    name: str
+    mean: float
+    sd: float
+    total_sd: float
+    low: float
+    high: float
+    rhat: float = math.nan
+    ess_bulk: float = math.nan
+    ess_tail: float = math.nan
+
+
+def summarise(
+    phi: Tensor, names: Sequence[str], *, chains: bool = True, model_error: Tensor | None = None
+) -> list[Summary]:
+    """Summaries of draws (chain, draw, d), one per parameter; `chains` have R-hat and ESS."""
+    added = [0.0] * len(names) if model_error is None else model_error.diagonal().tolist()
+    rows = []
+    for i, (name, extra) in enumerate(zip(names, added, strict=True)):
+        values = phi[..., i].double().numpy()
+        low, high = np.quantile(values, [0.05, 0.95]).tolist()
+        sd = float(values.std(ddof=1)) if values.size > 1 else math.nan
+        total = math.sqrt(sd**2 + max(extra, 0.0))
+        found = _diagnosed(values) if chains else (math.nan,) * 3
+        rows.append(Summary(name, float(values.mean()), sd, total, low, high, *found))
+    return rows
+
+
+def converged(phi: Tensor) -> bool:
+    """Whether chains (chain, draw, d) pass R-hat ≤ 1.05 and ESS ≥ 100 in every parameter."""
+    rows = summarise(phi, [""] * phi.shape[-1])
+    # Written so that NaN, from chains that never moved, fails.
+    return all(r.rhat <= RHAT and r.ess_bulk >= ESS and r.ess_tail >= ESS for r in rows)
+
+
+def _diagnosed(values: np.ndarray) -> tuple[float, float, float]:
+    """R-hat, bulk and tail ESS of (chain, draw); NaN for too few draws, or all of them equal."""
+    arviz = load_arviz()
+    enough = values.shape[1] >= 4 and np.ptp(values) > 0  # ArviZ divides by the spread
+    return (
+        float(arviz.rhat(values)) if enough and len(values) > 1 else math.nan,
+        float(arviz.ess(values, method="bulk")) if enough else math.nan,
+        float(arviz.ess(values, method="tail")) if enough else math.nan,
+    )
+
+
+def load_arviz() -> Any:
+    """ArviZ, imported when it is needed."""
+    with warnings.catch_warnings():
+        # It announces its next major version once a day; users of ours need not act on it.
+        warnings.simplefilter("ignore", FutureWarning)
+        import arviz
+    return arviz
