@@ -15,10 +15,10 @@ import torch
 
 from gibbsdiff.cosmo.infer import dust_model
 from gibbsdiff.cosmo.mock import held_out
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, between_references, half_plane
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.training.calibrate import errors
+from gibbsdiff.training.error_table import errors
 
 FIDUCIAL = (67.4, 0.0224)
 FIRST = 3  # of the reference frequencies: below, a map has a handful of modes
@@ -55,8 +55,8 @@ def main():
     plain = SpectralDenoiser(whole.network, whole.signal, replace(whole.calibration, gain=None))
     rows = {
         "heads": whole,
-        "derivative, no gain": plain.probed(),
-        "derivative": whole.probed(),
+        "derivative, no gain": plain.with_derivative_error(),
+        "derivative": whole.with_derivative_error(),
     }
     names = [f"1/{1 / k:.0f}" if k < 0.5 else f"{k:g}" for k in REFERENCE[FIRST:]]
     print("| σ | Ê by | " + " | ".join(names) + " |")

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from gibbsdiff.data.maps import Blocks
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import TabulatedSignal
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.pretrained import save_model
 from gibbsdiff.training.config import DataConfig, TrainingConfig

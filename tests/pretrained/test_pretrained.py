@@ -9,8 +9,8 @@ from safetensors.torch import load_file, save_file
 
 from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion.calibration import Calibration
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import NATURAL, FixedSignal
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.pretrained import architecture, load_model, read_card, save_model
 

@@ -73,7 +73,7 @@ def test_the_derivative_knows_the_noise_that_is_left_better_than_the_heads(natur
     for phi in (-0.7, 0.0, 0.7):
         y, noise = observe(photographs, 0.1, phi)
         true = power(to_opponent(y - photographs)).sum(1).flatten(1).double() @ hats.T
-        for name, denoiser in (("heads", natural), ("derivative", natural.probed())):
+        for name, denoiser in (("heads", natural), ("derivative", natural.with_derivative_error())):
             mean, error = denoiser(y, noise)
             left = (power(to_opponent(y - mean)) + error.power).sum(1)
             off[name].append((left.flatten(1).double() @ hats.T / true).log())

@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import NATURAL
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import filtered, from_opponent
 from gibbsdiff.networks.unet import UNet
 

@@ -43,9 +43,9 @@ def check(
     from gibbsdiff.cosmo.check import Configuration, check, mixture_of
     from gibbsdiff.cosmo.infer import MOMENTS
     from gibbsdiff.cosmo.mock import SHIPPED
-    from gibbsdiff.evidence.benchmark.methods import digest
     from gibbsdiff.evidence.cluster import mapper
     from gibbsdiff.io.atomic import write_atomically
+    from gibbsdiff.io.digest import file_digest
     from gibbsdiff.noise.cmb import CMBNoise
     from gibbsdiff.plots import save
     from gibbsdiff.pretrained import find
@@ -55,9 +55,9 @@ def check(
     files = [f for f in (weights, weights.with_suffix(MOMENTS)) if f.is_file()]
     configuration = Configuration(
         str(maps),
-        digest(maps),
+        file_digest(maps),
         None if model is None else str(model),
-        " ".join(map(digest, files)),
+        " ".join(map(file_digest, files)),
         size,
         method.value,
         chains,

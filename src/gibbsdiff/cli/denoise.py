@@ -75,7 +75,7 @@ def denoise(
     """Denoise pictures blindly: the clean picture, its uncertainty, and the noise's parameters."""
     from gibbsdiff.inference.denoise import FAMILIES
     from gibbsdiff.inference.files import denoise_file, stem_of, target
-    from gibbsdiff.noise.fixed import completed
+    from gibbsdiff.noise.fixed import all_values
     from gibbsdiff.pretrained import load_model
 
     if quick and method == Method.gibbs:
@@ -85,7 +85,7 @@ def denoise(
         raise typer.Exit(2)
     given = {"sigma": sigma, "phi": phi}
     known = {name: value for name, value in given.items() if value is not None}
-    completed(FAMILIES[noise.value](), known)  # once, before the first picture
+    all_values(FAMILIES[noise.value](), known)  # once, before the first picture
     options: dict[str, Any] = {
         "noise": noise.value,
         "known": known,

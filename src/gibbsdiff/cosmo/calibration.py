@@ -27,15 +27,15 @@ from gibbsdiff.cosmo.mock import held_out
 from gibbsdiff.cosmo.moment_start import MomentStart
 from gibbsdiff.data.images import turned
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import TabulatedSignal
 from gibbsdiff.diffusion.solvers import Sampler, few_step
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.evidence.benchmark.methods import digest
 from gibbsdiff.evidence.calibration.paired import Twice, by_chains, by_marginal, once
 from gibbsdiff.evidence.calibration.sbc import Configuration, Problem
 from gibbsdiff.inference.gibbs import Settings
 from gibbsdiff.inference.marginal import Marginal, Mode
+from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.pretrained import find
 from gibbsdiff.streams import Streams
@@ -138,13 +138,13 @@ def _model(size: int, model: str | None, expected: str) -> DustModel:
 
 @lru_cache(maxsize=2)
 def _maps(path: str, expected: str, size: int, model: str | None, model_digest: str) -> Tensor:
-    if expected and digest(Path(path)) != expected:
+    if expected and file_digest(path) != expected:
         raise InputError(f"{path}: not the same file on every machine of the cluster")
     return held_out(path, size, _model(size, model, model_digest).card)[0]
 
 
 def _digest(model: str) -> str:
-    return digest(find(model))
+    return file_digest(find(model))
 
 
 def patch_configuration(
@@ -160,7 +160,7 @@ def patch_configuration(
         if model is not None:
             raise InputError("a model is for maps of dust: Gaussian dust needs none")
     else:
-        known |= {"dust": str(dust), "dust_digest": digest(Path(dust))}
+        known |= {"dust": str(dust), "dust_digest": file_digest(dust)}
         size = int(known.get("size", 128))
         dust_model(size, model)
         known["model_digest"] = _digest(str(model) if model else f"dust{size}")

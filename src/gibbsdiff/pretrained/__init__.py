@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion.calibration import Calibration
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import PowerLawSignal, TabulatedSignal
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.networks.unet import UNet
 

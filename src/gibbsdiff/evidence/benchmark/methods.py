@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, replace
@@ -13,8 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gibbsdiff.diffusion.denoiser import Denoiser, SpectralDenoiser
+from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import few_step
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.baselines import bm3d_as_used, bm3d_told, load_dncnn, non_local_means
 from gibbsdiff.evidence.baselines.dncnn import DnCNN
@@ -23,6 +23,7 @@ from gibbsdiff.inference.gibbs import Settings, gibbs
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.starts import regression_start, spread
+from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.pretrained import find, load_model
@@ -62,11 +63,11 @@ class Options:
 
     def with_digests(self) -> Options:
         """The same, files read once: missing or foreign ones are found before any work."""
-        seen = [("model", digest(find(self.model)))]
+        seen = [("model", file_digest(find(self.model)))]
         load_model(self.model)
         if self.dncnn is not None:
             load_dncnn(self.dncnn)
-            seen.append(("dncnn", digest(Path(self.dncnn))))
+            seen.append(("dncnn", file_digest(self.dncnn)))
         return replace(self, digests=tuple(seen))
 
     def digest(self, name: str) -> str:
@@ -240,13 +241,6 @@ def setting(group: str, options: Options) -> dict[str, Any]:
     return known.get(group, {})
 
 
-def digest(path: Path) -> str:
-    """The first 16 digits of a file's SHA-256."""
-    if not path.is_file():
-        raise InputError(f"{path}: no such file")
-    return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
-
-
 @lru_cache(maxsize=2)
 def network(model: str, expected: str) -> SpectralDenoiser:
     """The model, loaded once in every process."""
@@ -262,7 +256,7 @@ def dncnn(path: str, expected: str) -> DnCNN:
 
 
 def _same(path: Path, expected: str) -> None:
-    if expected and digest(path) != expected:
+    if expected and file_digest(path) != expected:
         raise InputError(f"{path}: not the same file on every machine of the cluster")
 
 

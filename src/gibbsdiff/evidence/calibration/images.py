@@ -18,13 +18,14 @@ from gibbsdiff.data.images import PROTOCOL_SIDE, protocol_images
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.benchmark.images import files_for_tests
-from gibbsdiff.evidence.benchmark.methods import digest, network
+from gibbsdiff.evidence.benchmark.methods import network
 from gibbsdiff.evidence.calibration.paired import Twice, by_chains, by_marginal
 from gibbsdiff.evidence.calibration.sbc import Configuration, Problem
 from gibbsdiff.inference.denoise import FIRST
 from gibbsdiff.inference.gibbs import Settings
 from gibbsdiff.inference.marginal import Marginal, Mode
 from gibbsdiff.inference.starts import regression_start
+from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.pretrained import find
 from gibbsdiff.streams import Streams
@@ -101,5 +102,6 @@ def photograph_configuration(
     data: str | Path, seed: int = 0, batch: int = 10, model: str = "natural", **arguments: Any
 ) -> Configuration:
     """The problem above, by name: the folder, and the model's digest, are part of it."""
-    known = {"data": str(data), "model": model, "model_digest": digest(find(model)), **arguments}
+    digest = file_digest(find(model))
+    known = {"data": str(data), "model": model, "model_digest": digest, **arguments}
     return Configuration("gibbsdiff.evidence.calibration.images:photographs", known, seed, batch)
