@@ -35,9 +35,9 @@ from gibbsdiff.inference.starts import regression_start, spread
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.pretrained import load_model
 from gibbsdiff.streams import Streams
-from gibbsdiff.training.calibrate import quadrants
 from gibbsdiff.training.config import read_config
-from records import Records, blocks, fingerprint
+from gibbsdiff.training.error_table import quadrants
+from records import Records, blocks
 
 METHODS = ("first", "second", "gibbs")
 NOISE = PowerLawNoise()
@@ -166,7 +166,7 @@ def main():
     denoiser = load_model(given.model)
     configuration = {
         "benchmark": "parameters",
-        "model": fingerprint(denoiser),
+        "model": denoiser.digest(),
         "first": files[0].name,
         "batch": given.batch,
         "gibbs from": given.gibbs_from,

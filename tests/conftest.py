@@ -1,7 +1,9 @@
-"""Shared ground: one thread, and closed-form problems."""
+"""What all tests share: one thread, commands run in this process, and a machine that says no."""
 
 import contextlib
+import ctypes
 import os
+import random
 import resource
 import sys
 from typing import NamedTuple
@@ -10,12 +12,28 @@ import pytest
 import torch
 
 from gibbsdiff.cli import main
-from gibbsdiff.inference.posterior import arviz
+from gibbsdiff.inference.summary import load_arviz
 from gibbsdiff.streams import Streams
 
 torch.set_num_threads(1)
 # With numba, arviz.mcse fails on NumPy 2.4; rhat and ess, which the package uses, do not.
-arviz.Numba.disable_numba()
+load_arviz().Numba.disable_numba()
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--shuffle", type=int, metavar="SEED", help="files, and tests within them, in random order"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """The same seed gives the same order, on every worker."""
+    seed = config.getoption("--shuffle")
+    if seed is not None:
+        rng = random.Random(seed)
+        place = {path: rng.random() for path in sorted({item.path for item in items})}
+        rng.shuffle(items)
+        items.sort(key=lambda item: place[item.path])
 
 
 @pytest.fixture
@@ -52,22 +70,45 @@ def command(monkeypatch, capsys):
     return run
 
 
+WRITE, READ = 1 << 1, 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
+
+
+def _capabilities(new=None):
+    """The effective capabilities of this thread (its lower 32), after setting them."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    header = (ctypes.c_uint32 * 2)(0x20080522, 0)  # version 3, this thread
+    sets = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable, and their upper halves
+    for call in ("capget",) if new is None else ("capget", "capset"):
+        if call == "capset":
+            sets[0] = new
+        if getattr(libc, call)(header, sets):
+            raise OSError(ctypes.get_errno(), call)
+    return sets[0]
+
+
 @contextlib.contextmanager
-def _nobody():
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(65534)
+def _unprivileged(may_read=True):
+    if os.geteuid() != 0:
+        yield
+        return
+    if sys.platform != "linux":
+        pytest.skip("root's rights can be given up for a while on Linux alone")
+    before = _capabilities()
+    _capabilities(before & ~(WRITE if may_read else WRITE | READ))
     try:
         yield
     finally:
-        if root:
-            os.seteuid(0)
+        _capabilities(before)
 
 
 @pytest.fixture
-def nobody():
-    """Root may write everywhere: `with nobody():` is someone else for a while."""
-    return _nobody
+def unprivileged():
+    """`with unprivileged():` root, too, may not write where permissions forbid it.
+
+    It may still read everything, so that late imports work wherever the package lies; with
+    `may_read=False` it may not, and what the test imports must have been imported before.
+    """
+    return _unprivileged
 
 
 @contextlib.contextmanager

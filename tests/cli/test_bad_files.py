@@ -192,11 +192,11 @@ def test_a_full_disk_leaves_nothing_behind(no_room, command, tmp_path, size):
     assert (tmp_path / "a.posterior.nc").read_bytes() == b"of an earlier run"
 
 
-def test_a_folder_that_cannot_be_written(nobody, command, tmp_path, monkeypatch):
+def test_a_folder_that_cannot_be_written(unprivileged, command, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     save_png(tmp_path / "a.png")
     tmp_path.chmod(0o555)
-    with nobody():
+    with unprivileged():
         assert "cannot be written" in command("denoise", "a.png", *FAST).refusal()
         assert "out: Permission denied" in command("denoise", "a.png", "-o", "out", *FAST).refusal()
     assert [p.name for p in tmp_path.iterdir()] == ["a.png"]

@@ -18,6 +18,8 @@ from gibbsdiff.streams import Streams
 
 SIDE = 32
 CONFIG = """
+[model]
+kind = "dust"
 [data]
 maps = "maps.npz"
 halved = 1

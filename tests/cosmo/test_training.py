@@ -11,8 +11,8 @@ from gibbsdiff.checks import InputError
 from gibbsdiff.cosmo.training import DustObjective, evaluate_dust
 from gibbsdiff.data.maps import Blocks, ShiftedMaps, read_maps
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import PowerLawSignal, TabulatedSignal, wiener
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import half_plane, power
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.noise.cmb import CMBNoise
@@ -21,6 +21,7 @@ from gibbsdiff.streams import Streams
 from gibbsdiff.training.config import (
     DataConfig,
     EvaluationConfig,
+    ModelConfig,
     NetworkConfig,
     StepConfig,
     TrainingConfig,
@@ -29,10 +30,11 @@ from gibbsdiff.training.config import (
 from gibbsdiff.training.loop import train
 from gibbsdiff.training.noise import NoiseLaw, add_noise
 from gibbsdiff.training.parallel import Processes
-from gibbsdiff.training.release import calibrate_model, release
+from gibbsdiff.training.release import calibrate_file, release
 from gibbsdiff.training.trainer import Trainer
 
 TINY = TrainingConfig(
+    model=ModelConfig("dust"),
     data=DataConfig(maps="dust/maps.npz", halved=1, blocks=Blocks((0, 3), (5, 5), (5, 5), (7, 7))),
     network=NetworkConfig(1, (8, 16), (1, 1), embedding=8, padding="circular"),
     noise=NoiseLaw(level=(0.02, 1.2), tail_part=0.0, family="cmb"),
@@ -57,21 +59,21 @@ def state(path):
     return torch.load(path / "checkpoint.pt", weights_only=True)
 
 
-def test_the_noise_is_what_the_network_is_told():
+def test_the_noise_has_the_covariance_that_the_network_is_given():
     law = NoiseLaw(level=(0.02, 1.2), tail_part=0.0, family="cmb")
     rng = torch.Generator().manual_seed(0)
-    z, told = add_noise(torch.zeros(400, 1, 32, 32), rng, law)
-    ratio = power(z.double()) / told.power
+    z, cmb = add_noise(torch.zeros(400, 1, 32, 32), rng, law)
+    ratio = power(z.double()) / cmb.power
     weight = half_plane((32, 32)).weight.reshape(1, 1, 32, -1)
     mean = float((ratio * weight).sum() / (400 * 32**2))
     assert abs(mean - 1) < 5 * math.sqrt(2 / (400 * 32**2))
     # σ is log-uniform: the level is σ at the fiducial cosmology and near it elsewhere.
-    log_level = torch.log(told.level)
+    log_level = torch.log(cmb.level)
     assert log_level.min() < math.log(0.03)
     assert log_level.max() > math.log(0.9)
     assert abs(float(log_level.mean()) - 0.5 * math.log(0.02 * 1.2)) < 0.3
     at = CMBNoise().descriptor((32, 32), torch.tensor([[0.3, 70.0, 0.03]], dtype=torch.float64))
-    assert at.shape == told.descriptor[:1].shape
+    assert at.shape == cmb.descriptor[:1].shape
 
 
 def test_6_steps_are_3_and_3_resumed_with_scale_and_spectrum_stored(data, tmp_path, monkeypatch):
@@ -116,8 +118,8 @@ def test_an_untrained_network_scores_as_the_wiener_filter(data):
     (cell,) = evaluate_dust(denoiser, maps.train, noise, (0.5,), ((67.4, 0.0224),))
     assert cell.gain == pytest.approx(0, abs=1e-3)
     # On the maps whose spectrum it is, the Wiener filter's error is V, by definition of S_x.
-    told = noise.covariance((32, 32), torch.tensor([[0.5, 67.4, 0.0224]], dtype=torch.float64))
-    V = wiener(denoiser.signal.power((32, 32)), told.power).V
+    cmb = noise.covariance((32, 32), torch.tensor([[0.5, 67.4, 0.0224]], dtype=torch.float64))
+    V = wiener(denoiser.signal.power((32, 32)), cmb.power).V
     expected = -10 * math.log10(float(half_plane((32, 32)).mean(V.flatten(2))))
     assert cell.wiener == pytest.approx(expected, abs=0.5)
     assert cell.relative == pytest.approx(1, abs=0.12)
@@ -133,7 +135,7 @@ def test_the_loss_falls_below_the_wiener_filters(data):
         schedule=replace(TINY.schedule, lr=6e-3),
     )
     one = ShiftedMaps(maps.finest[:1], 1)  # one map is learnt fast
-    trainer = Trainer(config, one, Processes(), DustObjective(config, maps))
+    trainer = Trainer(DustObjective(config, data), one, Processes())
     losses = [float(trainer.step(0.3)[0][0]) for _ in range(80)]
     assert sum(losses[-20:]) / 20 < 0.85
 
@@ -149,7 +151,7 @@ def test_a_card_says_what_the_dust_is(data, tmp_path):
     assert len(card["calibration"]["check"]) == 12
     for row in card["dust"]["test"]:
         assert f"| {row[0]:g} | 67.4 | 0.0224 | {row[3]:.2f} | {row[4]:.2f} |" in page
-    made = calibrate_model(model, TINY, data, tmp_path / "table.safetensors")
+    made = calibrate_file(model, TINY, data, tmp_path / "table.safetensors")
     assert torch.equal(load_model(out).calibration.log_c, made.calibration.log_c.float().double())
 
 
@@ -158,6 +160,7 @@ def test_a_card_says_what_the_dust_is(data, tmp_path):
     [
         ({"step": StepConfig(crop=64, later_crop=64)}, "must be 32"),
         ({"noise": NoiseLaw()}, '"cmb" noise'),
+        ({"model": ModelConfig("spectral")}, 'needs .model. kind = "dust"'),
         ({"data": replace(TINY.data, maps="nothing.npz")}, r"nothing\.npz"),
     ],
 )
@@ -170,4 +173,5 @@ def test_configurations_that_do_not_fit_maps(data, tmp_path, change, message):
 def test_the_configurations_of_the_project(name, request):
     config = read_config(request.config.rootpath / "configs" / f"{name}.toml")
     assert config.step.crop == config.step.later_crop == 256 >> config.data.halved
+    assert config.model.kind == "dust"
     assert config.noise.family == "cmb"

@@ -210,13 +210,13 @@ def test_no_half_file_on_a_full_disk(no_room, tmp_path):
     assert target.read_bytes() == b"what was there"
 
 
-def test_no_half_file_in_a_folder_that_cannot_be_written(nobody, tmp_path):
+def test_no_half_file_in_a_folder_that_cannot_be_written(unprivileged, tmp_path):
     Image.fromarray(GREY).save(tmp_path / "a.png")
     picture = read_picture(tmp_path / "a.png")
     folder = tmp_path / "locked"
     folder.mkdir()
     folder.chmod(0o555)
-    with nobody(), pytest.raises(InputError, match=r"a\.png: "):
+    with unprivileged(), pytest.raises(InputError, match=r"a\.png: "):
         write_picture(picture, picture.values, folder / "a.png")
     assert list(folder.iterdir()) == []
     for name, trouble in (("none/a.png", "no such folder"), ("a.jpg", "must end in .png")):
@@ -224,9 +224,11 @@ def test_no_half_file_in_a_folder_that_cannot_be_written(nobody, tmp_path):
             check_output(picture, tmp_path / name)
 
 
-def test_files_that_may_not_be_read(nobody, tmp_path):
+def test_files_that_may_not_be_read(unprivileged, tmp_path):
     path = tmp_path / "a.fits"
     fits.PrimaryHDU(GREY).writeto(path)
+    read_picture(path)  # what it imports, it imports now
     path.chmod(0)
-    with nobody(), pytest.raises(InputError, match=r"a\.fits: cannot be read \(Permission denied"):
+    trouble = r"a\.fits: cannot be read \(Permission denied"
+    with unprivileged(may_read=False), pytest.raises(InputError, match=trouble):
         read_picture(path)

@@ -2,30 +2,53 @@
 
 import csv
 import os
-import socket
+import random
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import Folder, RandomCrops
+from gibbsdiff.errors import InputError
 from gibbsdiff.pretrained import load_model
+from gibbsdiff.training.checkpoint import TableLog
 from gibbsdiff.training.config import (
     DataConfig,
     EvaluationConfig,
     NetworkConfig,
     StepConfig,
     TrainingConfig,
+    read_config,
 )
 from gibbsdiff.training.loop import train
 from gibbsdiff.training.parallel import Processes
+from gibbsdiff.training.spectral import SpectralObjective
 from gibbsdiff.training.trainer import Budget, Trainer
+
+TOML = """
+[data]
+also_at = [24]
+[[data.folders]]
+path = "images"
+hold_out_every = 4
+selection = 1
+[network]
+widths = [8, 16]
+blocks = [1, 1]
+embedding = 8
+[step]
+batch = 4
+crop = 16
+later_crop = 24
+[evaluation]
+sigma = [0.1]
+phi = [0.0]
+side = 24
+"""
 
 TINY = TrainingConfig(
     data=DataConfig((Folder("images", 4, selection=1),), also_at=(24,)),
@@ -33,6 +56,13 @@ TINY = TrainingConfig(
     step=StepConfig(batch=4, crop=16, later_crop=24),
     evaluation=EvaluationConfig(sigma=(0.1,), phi=(0.0,), side=24),
 )
+
+
+IMAGE = [torch.zeros(3, 24, 24)]
+
+
+class StopError(Exception):
+    pass
 
 
 @pytest.fixture(scope="module")
@@ -65,9 +95,6 @@ def column(path, name):
 
 def test_20_steps_are_10_and_10_resumed(data, tmp_path, monkeypatch):
     train(TINY, data, tmp_path / "whole", steps=20)
-
-    class StopError(Exception):
-        pass
 
     step = Trainer.step
 
@@ -114,15 +141,15 @@ def test_a_run_leaves_its_files(data, tmp_path):
 def test_init_takes_the_weights_and_refuses_another_network(data, tmp_path):
     train(TINY, data, tmp_path / "one", steps=2)
     model = tmp_path / "one" / "model.safetensors"
-    crops = RandomCrops([torch.zeros(3, 24, 24)])
-    trainer = Trainer(TINY, crops, Processes())
+    crops = RandomCrops(IMAGE)
+    trainer = Trainer(SpectralObjective(TINY), crops, Processes())
     trainer.begin_from(model)
     assert same(
         dict(trainer.denoiser.network.state_dict()), dict(load_model(model).network.state_dict())
     )
     other = replace(TINY, network=replace(TINY.network, widths=(8, 8)))
     with pytest.raises(InputError, match=r"model\.safetensors"):
-        Trainer(other, crops, Processes()).begin_from(model)
+        Trainer(SpectralObjective(other), crops, Processes()).begin_from(model)
 
 
 def test_resuming_needs_a_checkpoint(data, tmp_path):
@@ -142,7 +169,9 @@ def test_a_budget_is_minutes_or_steps():
 
 
 def test_a_gradient_that_is_not_finite_is_skipped_and_counted():
-    trainer = Trainer(TINY, RandomCrops([torch.full((3, 24, 24), torch.nan)]), Processes())
+    trainer = Trainer(
+        SpectralObjective(TINY), RandomCrops([torch.full((3, 24, 24), torch.nan)]), Processes()
+    )
     before = {k: v.clone() for k, v in trainer.denoiser.network.state_dict().items()}
     trainer.step(0.5)
     assert trainer.skipped == trainer.step_count == 1
@@ -152,35 +181,98 @@ def test_a_gradient_that_is_not_finite_is_skipped_and_counted():
 def test_the_loss_falls(data, tmp_path):
     config = replace(TINY, step=replace(TINY.step, batch=8))
     crops = RandomCrops([torch.randint(0, 2, (3, 24, 24)) * 255])
-    trainer = Trainer(config, crops, Processes())
+    trainer = Trainer(SpectralObjective(config), crops, Processes())
     losses = [float(trainer.step(0.3)[0][0]) for _ in range(60)]
     assert sum(losses[-20:]) < 0.9 * sum(losses[:20])
 
 
-SCRIPT = f"""
-import sys
-sys.path.insert(0, {str(Path(__file__).parent)!r})
-from test_loop import TINY
-from gibbsdiff.training.loop import train
-train(TINY, sys.argv[1], sys.argv[2], steps=6)
-"""
+def torch_state():
+    """What a library has no business changing."""
+    return (
+        torch.get_rng_state().tolist(),
+        torch.get_num_threads(),
+        torch.are_deterministic_algorithms_enabled(),
+        torch.backends.cudnn.deterministic,
+        torch.backends.cudnn.benchmark,
+        torch.get_default_dtype(),
+        random.getstate(),
+        np.random.get_state()[1].tolist(),  # noqa: NPY002
+    )
 
 
-def test_two_processes_reproduce_one(data, tmp_path):
+@pytest.mark.parametrize("loading", ["memory", "workers"])
+def test_a_run_leaves_torch_as_it_was(data, tmp_path, monkeypatch, loading):
+    in_use = replace(TINY.data, loading=loading, also_at=())
+    config = replace(TINY, data=in_use, step=replace(TINY.step, later_crop=16), threads=2)
+    before = torch_state()
+    seen = []
+    step = Trainer.step
+
+    def stopping(self, done):
+        seen.append(torch.get_num_threads())
+        if self.step_count == 2:
+            raise StopError
+        return step(self, done)
+
+    monkeypatch.setattr(Trainer, "step", stopping)
+    train(config, data, tmp_path / "whole", steps=2)
+    assert seen == [2, 2]
+    assert torch_state() == before
+    with pytest.raises(StopError):
+        train(config, data, tmp_path / "stopped", steps=9)
+    assert torch_state() == before
+    trainers = [Trainer(SpectralObjective(TINY), RandomCrops(IMAGE), Processes()) for _ in "ab"]
+    assert torch_state() == before
+    first, second = (dict(t.denoiser.network.state_dict()) for t in trainers)
+    assert same(first, second)  # and the weights come from the configuration's seed
+
+
+def test_the_log_goes_where_it_is_asked_to(data, tmp_path, capfd):
+    lines = []
+    train(TINY, data, tmp_path / "quiet", steps=2)
+    train(TINY, data, tmp_path / "heard", steps=2, report=lines.append)
+    assert capfd.readouterr() == ("", "")
+    assert [line.split()[0] for line in lines] == ["2", "2"]
+    assert "selection: PSNR" in lines[1]
+
+
+def test_a_killed_run_drops_the_rows_after_its_checkpoint(tmp_path):
+    log = TableLog(tmp_path / "steps.csv", 0)
+    for step in (1, 2, 3):
+        log.write({"step": step, "loss": 1 / step})
+    TableLog(tmp_path / "steps.csv", 2).write({"step": 3, "loss": 0.5})
+    assert column(tmp_path / "steps.csv", "loss") == [1, 0.5, 0.5]
+    TableLog(tmp_path / "steps.csv", 0).write({"step": 1, "loss": 2.0})
+    assert column(tmp_path / "steps.csv", "loss") == [2.0]
+
+
+@pytest.mark.parametrize(
+    ("device", "words"), [("gpu", "device gpu: cannot be used"), ("cuda:77", "device cuda:77")]
+)
+def test_a_device_that_is_not_there_is_one_line(command, data, tmp_path, device, words):
+    (tmp_path / "tiny.toml").write_text(TOML)
+    paths = (tmp_path / "tiny.toml", "--data", data, "--out", tmp_path / "out")
+    assert words in command("train", *paths, "--steps", 1, "--device", device).refusal()
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_processes_of_the_command_reproduce_one(command, data, tmp_path):
     pytest.importorskip("lightning_fabric")
-    script = tmp_path / "run.py"
-    script.write_text(SCRIPT)
-    train(TINY, data, tmp_path / "one", steps=6)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", "2"]
-    command += ["--master_addr", "127.0.0.1", "--master_port", str(port)]
+    (tmp_path / "tiny.toml").write_text(TOML)
+    assert read_config(tmp_path / "tiny.toml") == TINY
+
+    def arguments(name):
+        paths = (tmp_path / "tiny.toml", "--data", data, "--out", tmp_path / name)
+        return [str(a) for a in ("train", *paths, "--steps", 6, "--device", "cpu")]
+
+    result = command(*arguments("one"))
+    assert result.code == 0, result.stderr
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     subprocess.run(
-        [*command, str(script), str(data), str(tmp_path / "two")],
+        [*launcher, "--nproc_per_node", "2", "-m", "gibbsdiff.cli", *arguments("two")],
         check=True,
         capture_output=True,
-        timeout=120,
+        timeout=3600,  # against a hang; how long it takes does not matter
         env={**os.environ, "OMP_NUM_THREADS": "1"},
     )
     one, two = (column(tmp_path / n / "steps.csv", "relative") for n in ("one", "two"))

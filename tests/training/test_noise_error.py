@@ -6,12 +6,12 @@ import pytest
 import torch
 
 from gibbsdiff.diffusion.calibration import Calibration, between, overlap
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import NATURAL
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import between_references, half_plane
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.training.evaluation import observed
-from gibbsdiff.training.noise_error import calibrate, fit_gain, noise_scatter
+from gibbsdiff.training.noise_error import fit_calibration, fit_gain, noise_scatter
 
 SHAPE = (48, 48)
 CELLS = ((0.05, 0.2), (-1.0, 0.0, 1.0))
@@ -91,8 +91,8 @@ def test_scatter_is_what_images_of_other_strength_leave(silent, gaussian_images)
 
 
 def test_the_exact_filter_needs_no_calibration(silent, gaussian_images):
-    found = calibrate(silent(), gaussian_images, *CELLS, with_gain=True)
+    found = fit_calibration(silent(), gaussian_images, *CELLS, with_gain=True)
     assert float(found.gain.abs().max()) < 0.03
     assert float(found.log_c[:, 3:].abs().max()) < 0.1
     assert found.scatter.diagonal().reshape(3, 8)[:, 5:].max() < 5e-3
-    assert calibrate(silent(), gaussian_images, (0.1,), (0.0,)).gain is None
+    assert fit_calibration(silent(), gaussian_images, (0.1,), (0.0,)).gain is None

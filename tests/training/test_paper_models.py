@@ -16,8 +16,9 @@ from gibbsdiff.networks import OriginalUNet
 from gibbsdiff.pretrained import epsilon, load_model
 from gibbsdiff.pretrained.epsilon import architecture, load_authors, load_epsilon
 from gibbsdiff.training.config import read_config
+from gibbsdiff.training.epsilon import EpsilonObjective
 from gibbsdiff.training.loop import train
-from gibbsdiff.training.objective import EpsilonObjective, objective_of
+from gibbsdiff.training.objective import objective_of
 from gibbsdiff.training.trainer import Trainer
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -157,9 +158,9 @@ def test_a_processs_rows_are_those_of_the_whole_batch(name):
     z, noise = objective.noisy(x, torch.arange(6), 6, whole)
     for rng, start in ((one, 0), (other, 1)):
         rows = torch.arange(6)[start::2]
-        part, told = objective.noisy(x[rows], rows, 6, rng)
+        part, covariance = objective.noisy(x[rows], rows, 6, rng)
         assert torch.equal(part, z[rows])
-        assert torch.equal(told.power, noise.power[rows])
+        assert torch.equal(covariance.power, noise.power[rows])
         assert torch.equal(rng.get_state(), whole.get_state())
 
 

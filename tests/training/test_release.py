@@ -9,13 +9,34 @@ from PIL import Image
 
 from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import Folder
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import NATURAL
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.pretrained import load_model, read_card, save_model
-from gibbsdiff.training.config import DataConfig, EvaluationConfig, TrainingConfig
-from gibbsdiff.training.release import calibrate_model, release
+from gibbsdiff.training.config import (
+    DataConfig,
+    EvaluationConfig,
+    ModelConfig,
+    TrainingConfig,
+    read_config,
+)
+from gibbsdiff.training.objective import objective_of
+from gibbsdiff.training.release import calibrate_file, release
+from gibbsdiff.training.torch_state import seeded
 
+TOML = """
+[[data.folders]]
+path = "a"
+hold_out_every = 2
+[[data.folders]]
+path = "b"
+hold_out_every = 2
+rest = "calibration"
+[evaluation]
+sigma = [0.1]
+phi = [0.0]
+side = 32
+"""
 CONFIG = TrainingConfig(
     data=DataConfig((Folder("a", 2, rest="test"), Folder("b", 2, rest="calibration"))),
     evaluation=EvaluationConfig(sigma=(0.1,), phi=(0.0,), side=32),
@@ -62,11 +83,41 @@ def test_a_release_carries_its_table_and_its_figures(model, tmp_path):
 
 def test_the_table_alone(model, tmp_path):
     out = tmp_path / "table.safetensors"
-    made = calibrate_model(model, CONFIG, tmp_path, out)
+    made = calibrate_file(model, CONFIG, tmp_path, out)
     assert torch.allclose(load_model(out).calibration.log_c, made.calibration.log_c, atol=1e-6)
 
 
 def test_held_out_images_are_needed(model, tmp_path):
-    config = replace(CONFIG, data=DataConfig((Folder("a"),)))
-    with pytest.raises(InputError, match="no calibration"):
-        release(model, config, tmp_path, tmp_path / "out.safetensors")
+    for folders, missing in (
+        ((Folder("a"), Folder("b", 2, rest="calibration")), "no test images"),
+        ((Folder("a", 2), Folder("b")), "no calibration images"),
+    ):
+        config = replace(CONFIG, data=DataConfig(folders))
+        with pytest.raises(InputError, match=missing):
+            release(model, config, tmp_path, tmp_path / "out.safetensors")
+    assert not (tmp_path / "out.safetensors").exists()
+
+
+def test_the_command_writes_the_table_and_on_request_the_card(model, tmp_path, command):
+    (tmp_path / "c.toml").write_text(TOML)
+    assert read_config(tmp_path / "c.toml") == CONFIG
+    out = tmp_path / "made" / "out.safetensors"
+    paths = ("calibrate", model, tmp_path / "c.toml", "--data", tmp_path, "-o", out)
+    result = command(*paths, "--device", "cpu")
+    assert (result.code, result.stdout) == (0, ""), result.stderr
+    assert [p.name for p in out.parent.iterdir()] == ["out.safetensors"]
+    assert "--card" in command(*paths, "--table", tmp_path / "a").refusal()
+    assert "device gpu" in command(*paths, "--device", "gpu").refusal()
+    assert command(*paths, "--card", "--table", tmp_path / "a").code == 0
+    assert "## PSNR" in (out.parent / "out.md").read_text()
+
+
+def test_the_papers_networks_have_no_error_model(tmp_path, command):
+    config = replace(CONFIG, model=ModelConfig("resunet", width=8, levels=1))
+    objective = objective_of(config)
+    with seeded(0):
+        objective.save(objective.model(), tmp_path / "paper.safetensors", {})
+    trouble = "kind 'resunet' has no error model to calibrate"
+    for function in (release, calibrate_file):
+        with pytest.raises(InputError, match=trouble):
+            function(tmp_path / "paper.safetensors", config, tmp_path, tmp_path / "out.safetensors")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -9,8 +10,13 @@ import typer
 from rich.console import Console
 
 from gibbsdiff.cli import app
+from gibbsdiff.errors import InputError
 
 Data = Annotated[Path, typer.Option(help="Folder that holds the configuration's folders.")]
+Device = Annotated[
+    str,
+    typer.Option(help='Where networks are computed: "cpu", "cuda", "cuda:1"; auto: a GPU if any.'),
+]
 Config = Annotated[Path, typer.Argument(help="A TOML file, such as configs/natural.toml.")]
 
 
@@ -23,12 +29,26 @@ def train(
     steps: Annotated[int | None, typer.Option(help="Budget in steps instead.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
     init: Annotated[Path | None, typer.Option(help="Model file to start from.")] = None,
+    device: Device = "auto",
 ) -> None:
-    """Train a network on folders of images."""
+    """Train a network on folders of images.
+
+    In several processes: torchrun --nproc_per_node N -m gibbsdiff.cli train …
+    """
     from gibbsdiff.training.config import read_config
     from gibbsdiff.training.loop import train as run
 
-    run(read_config(config), data, out, minutes=minutes, steps=steps, resume=resume, init=init)
+    run(
+        read_config(config),
+        data,
+        out,
+        minutes=minutes,
+        steps=steps,
+        resume=resume,
+        init=init,
+        device=device,
+        report=partial(print, flush=True),
+    )
 
 
 @app.command()
@@ -43,17 +63,28 @@ def calibrate(
     table: Annotated[
         list[Path] | None, typer.Option(help="Further folder of images for the card's tables.")
     ] = None,
+    device: Device = "auto",
 ) -> None:
     """Measure a network's error model on the calibration images and store it with the weights."""
     from gibbsdiff.training.config import read_config
-    from gibbsdiff.training.release import calibrate_model, release
+    from gibbsdiff.training.release import calibrate_file, release
 
+    if table and not card:
+        raise InputError("--table: tables are part of the card; add --card")
     settings = read_config(config)
-    with Console().status("measuring c(|k|, N/S_x) …"):
+    with Console(stderr=True).status("measuring c(|k|, N/S_x) …"):
         if card:
-            release(model, settings, data, out, name=str(config), test_folders=table or [])
+            release(
+                model,
+                settings,
+                data,
+                out,
+                name=str(config),
+                test_folders=table or [],
+                device=device,
+            )
         else:
-            calibrate_model(model, settings, data, out)
+            calibrate_file(model, settings, data, out, device=device)
 
 
 @app.command()
@@ -66,7 +97,7 @@ def starts(
     from gibbsdiff.training.config import read_config
     from gibbsdiff.training.starts import fit_starts
 
-    with Console().status("regressing ½ log N on the power of y …"):
+    with Console(stderr=True).status("regressing ½ log N on the power of y …"):
         report = fit_starts(read_config(config), data, out)
     for channels, figures in report.items():
         print(f"{channels} channels: rms error of ½ log N {figures['rms']:.3f} on held-out images")

@@ -12,13 +12,14 @@ from gibbsdiff.cosmo.infer import gaussian_start
 from gibbsdiff.cosmo.local_spectra import local_power, log_spectrum
 from gibbsdiff.cosmo.moment_start import MomentStart, new_moments
 from gibbsdiff.data.maps import Maps, ShiftedMaps
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import Signal
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, between_references, filtered
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.streams import Streams
 from gibbsdiff.training.optimizer import Schedule, optimizers
+from gibbsdiff.training.torch_state import seeded
 
 VARY = (0.15, 0.1)  # sd of what is added to the dust's log-power; maps differ by 0.3
 FIRST = 256  # maps that the log-power is centred on
@@ -50,8 +51,7 @@ def train_moments(
         raise InputError(f"steps {steps}, batch {batch}: at least 1 and 2 are needed")
     halved = (maps.finest.shape[-1] // maps.side).bit_length() - 1
     source, rng = ShiftedMaps(maps.finest, halved), torch.Generator().manual_seed(seed)
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
+    with seeded(seed):
         start = new_moments(maps.side, noise)
     network, plan = start.network, schedule or Schedule(decay=0.6)
 

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
-from gibbsdiff.data.maps import Maps, read_maps
+from gibbsdiff.cosmo.dust_card import dust_tables, maps_line
+from gibbsdiff.data.maps import Maps, ShiftedMaps, read_maps
 from gibbsdiff.diffusion.calibration import Calibration
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
-from gibbsdiff.diffusion.signal import TabulatedSignal, wiener
+from gibbsdiff.diffusion.losses import losses
+from gibbsdiff.diffusion.signal import Signal, TabulatedSignal, wiener
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import filtered, half_plane
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.training.calibrate import check, checked
+from gibbsdiff.training.card import markdown
 from gibbsdiff.training.config import TrainingConfig
+from gibbsdiff.training.error_table import as_rows, check_errors
 from gibbsdiff.training.evaluation import observed
 from gibbsdiff.training.noise import cmb_of
-from gibbsdiff.training.noise_error import calibrate
-from gibbsdiff.training.objective import SpectralObjective
+from gibbsdiff.training.noise_error import fit_calibration
+from gibbsdiff.training.objective import Source
+from gibbsdiff.training.spectral import SpectralObjective
 
 #: Where the error model's table is measured: σ × (H0, ω_b).
 LEVELS = (0.05, 0.2, 0.5, 1.0)
@@ -64,7 +69,7 @@ def evaluate_dust(
     batch: int = 6,
     seed: int = 1,
 ) -> list[DustCell]:
-    """D(y, N) and the Wiener filter of the same S_x, told the truth; map b's CMB is keyed by b."""
+    """D(y, N) and the Wiener filter of the same S_x, at the true φ; map b's CMB is keyed by b."""
     cells = []
     device = next(denoiser.parameters()).device
     for s in sigma:
@@ -72,15 +77,15 @@ def evaluate_dust(
             rows = []
             for first in range(0, len(maps), batch):
                 x = maps[first : first + batch]
-                y, told = observed(x, s, cosmology, seed, first, noise)
-                x, y, told = x.to(device), y.to(device), told.to(device)
-                losses = denoiser.losses(x, y, told)
-                w = wiener(denoiser.signal.power(told.shape).to(x), told.power)
-                scale = half_plane(told.shape).mean(w.V.flatten(2)).mean((1, 2))
+                y, cmb = observed(x, s, cosmology, seed, first, noise)
+                x, y, cmb = x.to(device), y.to(device), cmb.to(device)
+                found = losses(denoiser, x, y, cmb)
+                w = wiener(denoiser.signal.power(cmb.shape).to(x), cmb.power)
+                scale = half_plane(cmb.shape).mean(w.V.flatten(2)).mean((1, 2))
                 m = denoiser.signal.mean
                 linear = m + filtered(y - m, w.skip) - x
-                mse = (losses.relative * scale, linear.square().mean((1, 2, 3)))
-                rows.append(torch.stack([r.double().cpu() for r in (*mse, *losses)]))
+                mse = (found.relative * scale, linear.square().mean((1, 2, 3)))
+                rows.append(torch.stack([r.double().cpu() for r in (*mse, *found)]))
             mine, linear_mse, *parts = torch.cat(rows, 1).mean(1).tolist()
             db = (-10 * math.log10(mine), -10 * math.log10(linear_mse))
             cells.append(DustCell(s, cosmology, *db, *parts))
@@ -90,9 +95,9 @@ def evaluate_dust(
 def dust_maps(config: TrainingConfig, data: str | Path) -> Maps:
     """The maps that a configuration names, by role; what does not fit is refused."""
     c = config
+    if c.model.kind != "dust" or c.network.channels != 1 or c.noise.family != "cmb":
+        raise InputError('maps need [model] kind = "dust", one channel and "cmb" noise')
     maps = read_maps(Path(data) / c.data.maps, c.data.blocks, c.data.halved)
-    if c.model.kind != "spectral" or c.network.channels != 1 or c.noise.family != "cmb":
-        raise InputError('maps need [model] kind = "spectral", one channel and "cmb" noise')
     if not c.step.crop == c.step.later_crop == maps.side:
         raise InputError(f"maps are not cropped: crop and later_crop must be {maps.side}")
     return maps
@@ -107,45 +112,33 @@ def calibration_maps(maps: Maps) -> Tensor:
     return torch.cat([maps.calibration, maps.train[::3]])
 
 
-def calibrate_dust(
-    denoiser: SpectralDenoiser, config: TrainingConfig, data: str | Path
-) -> Calibration:
-    """The error model's tables, on whole maps."""
-    maps = calibration_maps(dust_maps(config, data))
-    return calibrate(denoiser, maps, LEVELS, COSMOLOGIES, cmb_of(config.noise), with_gain=True)
-
-
-def release_dust(
-    denoiser: SpectralDenoiser, config: TrainingConfig, data: str | Path
-) -> dict[str, Any]:
-    """Calibrate the denoiser, check it on the test block; what its card says of both."""
-    maps, noise, c = dust_maps(config, data), cmb_of(config.noise), config.evaluation
-    denoiser.calibration = calibrate_dust(denoiser, config, data)
-    reports = check(denoiser.probed(), maps.test, LEVELS, COSMOLOGIES, family=noise)
-    roles = {"selection": maps.selection, "test": maps.test}
-    gains = {
-        role: [_row(cell) for cell in evaluate_dust(denoiser, x, noise, c.sigma, c.cosmologies)]
-        for role, x in roles.items()
-    }
-    return {
-        "calibration": {"images": len(calibration_maps(maps)), "check": checked(reports)},
-        "dust": gains,
-    }
-
-
-def _row(cell: DustCell) -> list[float]:
-    figures = (cell.psnr, cell.wiener, cell.gain, cell.relative)
-    return [cell.sigma, *cell.cosmology, *(round(v, 3) for v in figures)]
-
-
 class DustObjective(SpectralObjective):
     """As for photographs, with S_x measured on the training maps and the CMB as noise."""
 
     headline = ("dB above the Wiener filter", "gain")
 
-    def __init__(self, config: TrainingConfig, maps: Maps) -> None:
-        super().__init__(config, TabulatedSignal.measured(maps.train))
-        self.maps = maps
+    @cached_property
+    def maps(self) -> Maps:
+        """The maps by role."""
+        return dust_maps(self.config, self.data)
+
+    @cached_property
+    def noise(self) -> CMBNoise:
+        """The CMB with all σ of the noise law in its prior."""
+        return cmb_of(self.config.noise)
+
+    @cached_property
+    def signal(self) -> Signal:
+        """S_x of the training maps."""
+        return TabulatedSignal.measured(self.maps.train)
+
+    def crops(self) -> Source:
+        """Whole training maps, shifted and turned."""
+        return ShiftedMaps(self.maps.finest, self.config.data.halved)
+
+    def selection(self) -> Tensor:
+        """The selection maps."""
+        return self.maps.selection
 
     def facts(self) -> dict[str, Any]:
         """The scale of the maps: x = (map - mean)/sd."""
@@ -154,9 +147,7 @@ class DustObjective(SpectralObjective):
 
     def evaluate(self, model: SpectralDenoiser, images: Tensor) -> dict[str, float]:
         """Gain over the Wiener filter, MSE in dB, and the losses."""
-        c = self.config.evaluation
-        noise = cmb_of(self.config.noise)
-        cells = evaluate_dust(model, images, noise, c.sigma, c.cosmologies, c.batch)
+        cells = self._cells(model, images, self.config.evaluation.batch)
         row = {}
         for name in ("gain", "psnr", "wiener", "relative", "whitened", "pixel", "spectral"):
             values = [getattr(cell, name) for cell in cells]
@@ -164,3 +155,37 @@ class DustObjective(SpectralObjective):
             if name in ("gain", "psnr", "wiener", "relative"):
                 row |= {f"{name}_{cell.name}": v for cell, v in zip(cells, values, strict=True)}
         return row
+
+    def calibration(self, model: SpectralDenoiser) -> Calibration:
+        """The gain, c of eq. (7) and the scatter of eq. (12), on whole maps."""
+        maps = calibration_maps(self.maps)
+        return fit_calibration(model, maps, LEVELS, COSMOLOGIES, self.noise, with_gain=True)
+
+    def calibrate_and_score(
+        self, model: SpectralDenoiser, folders: Sequence[str | Path] = ()
+    ) -> dict[str, Any]:
+        """The error model checked on the test maps, and MSE against the Wiener filter's."""
+        if folders:
+            raise InputError("tables of folders are of photographs, not of maps")
+        maps = self.maps
+        model.calibration = self.calibration(model)
+        probed = model.with_derivative_error()
+        reports = check_errors(probed, maps.test, LEVELS, COSMOLOGIES, family=self.noise)
+        roles = {"selection": maps.selection, "test": maps.test}
+        return {
+            "calibration": {"images": len(calibration_maps(maps)), "check": as_rows(reports)},
+            "dust": {role: [_row(c) for c in self._cells(model, x)] for role, x in roles.items()},
+        }
+
+    def page(self, name: str, card: Mapping[str, Any]) -> str:
+        """The maps, the MSE tables and the error model."""
+        return markdown(name, card, maps_line(card), dust_tables(card), "maps")
+
+    def _cells(self, model: SpectralDenoiser, maps: Tensor, batch: int = 6) -> list[DustCell]:
+        c = self.config.evaluation
+        return evaluate_dust(model, maps, self.noise, c.sigma, c.cosmologies, batch)
+
+
+def _row(cell: DustCell) -> list[float]:
+    figures = (cell.psnr, cell.wiener, cell.gain, cell.relative)
+    return [cell.sigma, *cell.cosmology, *(round(v, 3) for v in figures)]

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import SYMMETRIES, Symmetry, centre, read_image, resized, turned
+from gibbsdiff.errors import InputError
 from gibbsdiff.streams import Streams
 
 Crops = Literal["random", "protocol"]
@@ -114,5 +114,6 @@ class LoadedCrops:
             batch_sampler=_Rows(step, count, rows),
             num_workers=self.workers,
             multiprocessing_context="spawn" if self.workers else None,
+            generator=torch.Generator(),  # or torch's global one would move on
             pin_memory=torch.cuda.is_available(),
         )

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import tifffile
 
 from gibbsdiff.errors import InputError
 
@@ -70,6 +69,8 @@ def stored(values: Array, dtype: np.dtype[Any]) -> Array:
 
 def tiff_map(values: Array) -> bytes:
     """A float32 TIFF of one or three channels (C, H, W)."""
+    import tifffile
+
     buffer = io.BytesIO()
     grey = len(values) == 1
     tifffile.imwrite(

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from astropy.io import fits
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.file_format import Array, Container
@@ -26,6 +25,8 @@ def read(content: bytes) -> tuple[Array, Container]:
     """Stored numbers (C, H, W) of the first image of 2 axes, or of 3 with 1 or 3 planes."""
     if not content.startswith(b"SIMPLE"):
         raise InputError("not a FITS file")
+    from astropy.io import fits
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is wrong with other parts is not our concern
         with fits.open(io.BytesIO(content), disable_image_compression=True) as file:
@@ -74,22 +75,24 @@ def _planes(shape: tuple[int, ...]) -> int:
 
 def _encode(pixels: Array, header: Any, before: bytes, after: bytes) -> bytes:
     """The file with these numbers in place of its own and one more line of history."""
-    told = _without(header, *SUMS)
-    told.add_history("denoised by gibbsdiff")
+    new = _without(header, *SUMS)
+    new.add_history("denoised by gibbsdiff")
     numbers = pixels.astype(STORED[header["BITPIX"]]).tobytes()
     padding = b"\0" * (-len(numbers) % BLOCK)
-    return b"".join([before, told.tostring().encode("ascii"), numbers, padding, after])
+    return b"".join([before, new.tostring().encode("ascii"), numbers, padding, after])
 
 
 def _encode_map(values: Array, header: Any, shape: tuple[int, ...]) -> bytes:
     """The standard deviation, float32, with the coordinates and the unit of the input."""
-    told = _without(header.copy(strip=True), *SUMS, "BZERO", "BSCALE", "BLANK", "EXTNAME")
-    told.add_history("posterior standard deviation by gibbsdiff")
+    new = _without(header.copy(strip=True), *SUMS, "BZERO", "BSCALE", "BLANK", "EXTNAME")
+    new.add_history("posterior standard deviation by gibbsdiff")
+    from astropy.io import fits
+
     buffer = io.BytesIO()
     data = values.astype(np.float32).reshape(shape)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", fits.verify.VerifyWarning)
-        fits.PrimaryHDU(data, told).writeto(buffer, output_verify="silentfix+ignore")
+        fits.PrimaryHDU(data, new).writeto(buffer, output_verify="silentfix+ignore")
     return buffer.getvalue()
 
 

@@ -16,7 +16,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import tifffile
 from PIL import Image, TiffImagePlugin
 
 from gibbsdiff.errors import InputError
@@ -78,6 +77,8 @@ class Form:
 
 def read(content: bytes) -> tuple[Array, Container]:
     """Pixels (C, H, W) of the only page; thumbnails and masks beside it are passed over."""
+    import tifffile
+
     with tifffile.TiffFile(io.BytesIO(content)) as file:
         everything: list[Any] = list(file.pages)
         pages = [page for page in everything if not int(page.subfiletype) & 5]

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from gibbsdiff.checks import InputError
+from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 
 
@@ -51,9 +51,12 @@ class TableLog:
         with path.open(newline="") as file:
             rows = list(csv.DictReader(file))
         kept = [row for row in rows if int(row["step"]) <= step]
-        path.unlink()
-        for row in kept:
-            self._append(row)
+        text = io.StringIO(newline="")
+        if kept:
+            writer = csv.DictWriter(text, list(kept[0]))
+            writer.writeheader()
+            writer.writerows(kept)
+        write_atomically(path, text.getvalue())
 
     def write(self, row: Mapping[str, float | int]) -> None:
         """Append a row; `step` is one of its columns."""
@@ -66,7 +69,7 @@ class TableLog:
             self.board.flush()
 
     def _append(self, row: Mapping[str, Any]) -> None:
-        new = not self.path.exists()
+        new = not self.path.exists() or self.path.stat().st_size == 0
         with self.path.open("a", newline="") as file:
             writer = csv.DictWriter(file, list(row))
             if new:

@@ -9,13 +9,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import Folder, Symmetry
 from gibbsdiff.data.loader import Crops
 from gibbsdiff.data.maps import Blocks
 from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
+from gibbsdiff.errors import InputError
+from gibbsdiff.registry import names
 from gibbsdiff.training.noise import NoiseLaw
 from gibbsdiff.training.optimizer import Schedule
+
+#: The group of entry points that `[model] kind` names one of.
+OBJECTIVES = "gibbsdiff.objectives"
 
 
 @dataclass(frozen=True)
@@ -25,8 +29,8 @@ class DataConfig:
     Crops are random, or the centre of the paper's protocol. Images are held in memory, or read
     by `workers` processes (0: by the training process itself) as they are needed.
 
-    `maps` names a file of periodic maps instead of folders, to be `halved` so many times; its
-    `blocks` of snapshots have the roles.
+    `maps` names a file of periodic maps instead of folders (for `[model] kind = "dust"`), to be
+    `halved` so many times; its `blocks` of snapshots have the roles.
     """
 
     folders: tuple[Folder, ...] = ()
@@ -43,13 +47,15 @@ class DataConfig:
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What is trained: the denoiser of eq. (4), "spectral", or one of the paper's ε-networks.
+    """What is trained: an objective registered by name.
 
-    The rest is for these: channels of the first level (each next one has twice as many), levels
-    ("resunet"), steps of the chain ("original"), β of eq. (1), and the family of their noise.
+    The package has the denoiser of eq. (4) for photographs, "spectral", and for maps of dust,
+    "dust", and the paper's ε-networks, "original" and "resunet". The rest is for these two:
+    channels of the first level (each next one has twice as many), levels ("resunet"), steps of the
+    chain ("original"), β of eq. (1), and the family of their noise.
     """
 
-    kind: Literal["spectral", "original", "resunet"] = "spectral"
+    kind: str = "spectral"
     width: int = 64
     levels: int = 3
     steps: int = 5000
@@ -137,6 +143,10 @@ def read_config(path: str | Path) -> TrainingConfig:
     except tomllib.TOMLDecodeError as trouble:
         raise InputError(f"{path}: not TOML ({trouble})") from None
     config: TrainingConfig = _build(TrainingConfig, values, str(path))
+    if config.model.kind not in (known := names(OBJECTIVES)):
+        raise InputError(
+            f"{path}: model: kind: {config.model.kind!r} is not one of {', '.join(known)}"
+        )
     return config
 
 

@@ -1,17 +1,17 @@
-"""How good a denoiser is, told the truth about the noise: PSNR, loss (6), both likelihoods."""
+"""How good a denoiser is at the true noise parameters: PSNR, loss (6), both likelihoods."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from gibbsdiff.data.images import PROTOCOL_SIDE, image_files, protocol_images
-from gibbsdiff.diffusion.denoiser import Denoiser, Losses, SpectralDenoiser
+from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.losses import losses
 from gibbsdiff.diffusion.signal import wiener
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import half_plane
 from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
@@ -59,8 +59,8 @@ def evaluate(
                 _scores(denoiser, images[i : i + batch], s, p, seed, i)
                 for i in range(0, len(images), batch)
             ]
-            psnr, *losses = torch.cat(rows, 1).mean(1).tolist()
-            cells.append(Cell(s, p, psnr, *losses))
+            psnr, *means = torch.cat(rows, 1).mean(1).tolist()
+            cells.append(Cell(s, p, psnr, *means))
     return cells
 
 
@@ -114,8 +114,8 @@ def observed(
     """
     shape = (images.shape[-2], images.shape[-1])
     values = [sigma, *phi] if isinstance(phi, tuple) else [sigma, phi]
-    told = torch.tensor([values], dtype=torch.float64).expand(len(images), -1)
-    noise = (family or PowerLawNoise()).covariance(shape, told, images.dtype)
+    parameters = torch.tensor([values], dtype=torch.float64).expand(len(images), -1)
+    noise = (family or PowerLawNoise()).covariance(shape, parameters, images.dtype)
     rng = Streams(seed, [(first + i,) for i in range(len(images))])
     return images + noise.draw(rng, images.shape[1]), noise
 
@@ -127,20 +127,9 @@ def _scores(
     y, noise = observed(x, sigma, phi, seed, first)
     device = next(denoiser.parameters()).device
     x, y, noise = x.to(device), y.to(device), noise.to(device)
-    losses: Losses = denoiser.losses(x, y, noise)
+    found = losses(denoiser, x, y, noise)
     # Loss (6) is the squared error over mean V: one call serves both figures.
     V = wiener(denoiser.signal.power(noise.shape).to(x), noise.power).V
-    error = losses.relative * half_plane(noise.shape).mean(V.flatten(2)).mean((1, 2))
+    error = found.relative * half_plane(noise.shape).mean(V.flatten(2)).mean((1, 2))
     psnr = -10 * torch.log10(error)
-    return torch.stack([row.double() for row in (psnr, *losses)])
-
-
-def evaluate_folder(
-    denoiser: SpectralDenoiser,
-    folder: str | Path,
-    sigma: Sequence[float] = SIGMA,
-    phi: Sequence[float] = PHI,
-    side: int = PROTOCOL_SIDE,
-) -> list[Cell]:
-    """`evaluate` on a folder's images by the paper's protocol."""
-    return evaluate(denoiser, protocol_images(image_files(folder), side), sigma, phi)
+    return torch.stack([row.double() for row in (psnr, *found)])

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import torch
-from rich.console import Console
 from torch import Tensor
 
 from gibbsdiff.training.checkpoint import TableLog, save_checkpoint, tensorboard
@@ -17,13 +16,20 @@ from gibbsdiff.training.trainer import Budget, Trainer
 LOG_EVERY = 50
 
 
-class Diary:
-    """What the first process writes: lines, tables, checkpoints, weights."""
+class RunLog:
+    """What the first process writes into the folder of a run; `report` gets each line."""
 
-    def __init__(self, trainer: Trainer, budget: Budget, folder: Path, selection: Tensor) -> None:
+    def __init__(
+        self,
+        trainer: Trainer,
+        budget: Budget,
+        folder: Path,
+        selection: Tensor,
+        report: Callable[[str], None] | None = None,
+    ) -> None:
         self.trainer, self.budget, self.folder = trainer, budget, folder
         self.selection = selection
-        self.console = Console(highlight=False, soft_wrap=True)
+        self.report = report or (lambda _: None)
         board = tensorboard(folder / "tensorboard")
         self.board = board
         self.steps = TableLog(folder / "steps.csv", trainer.step_count, board)
@@ -50,7 +56,7 @@ class Diary:
             self.save()
 
     def after_step(self, figures: Tensor, pixels: int) -> None:
-        """Note a step's figures; every so often, write their means."""
+        """Keep a step's figures; every so often, write their means."""
         t = self.trainer
         self.recent.append(figures)
         self.pixels += pixels
@@ -66,7 +72,7 @@ class Diary:
         speed = self.pixels / 1e6 / max(t.seconds - self.since, 1e-9)
         row = {"step": t.step_count, "minutes": t.seconds / 60, **means}
         self.steps.write({**row, "mpixel_per_s": speed, "skipped": t.skipped})
-        self.console.print(
+        self.report(
             f"{t.step_count:6d} {t.seconds / 60:7.2f} min  {_figures(means, t.objective.parts)}  "
             f"rate {means['rate']:.2e}  {speed:.4f} Mpixel/s"
             + (f"  {t.skipped} skipped" if t.skipped else "")
@@ -82,7 +88,7 @@ class Diary:
         self.scores.write({"step": t.step_count, "minutes": t.seconds / 60, **row})
         name, key = t.objective.headline
         cells = " ".join(f"{v:.2f}" for k, v in row.items() if k.startswith(f"{key}_"))
-        self.console.print(
+        self.report(
             f"{t.step_count:6d} selection: {name} {row[key]:.3f} ({cells})  "
             + _figures(row, t.objective.parts)
         )
@@ -111,11 +117,14 @@ class Diary:
             **t.objective.facts(),
         }
 
-    def close(self) -> None:
+    def finish(self) -> None:
         """The last line, checkpoint and scores."""
         self._write_steps()
         self.save()
         self.evaluate()
+
+    def close(self) -> None:
+        """Let go of what is open, whether the run came to its end or not."""
         if self.board is not None:
             self.board.close()
 

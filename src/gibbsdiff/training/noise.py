@@ -45,10 +45,10 @@ class NoiseLaw:
 def add_noise(
     x: Tensor, rng: torch.Generator, law: NoiseLaw | None = None
 ) -> tuple[Tensor, SpectralCovariance]:
-    """z = x + ε for a batch x (B, C, H, W), with the covariance of ε that the network is told.
+    """z = x + ε for a batch x (B, C, H, W), and the covariance of ε that the network is given.
 
-    ε cut from a larger periodic grid has, up to leakage, the same density N(k) at the same k:
-    that is what is told.
+    ε cut from a larger periodic grid has, up to leakage, the same density N(k) at the same k: the
+    covariance has the N(k) of the larger grid.
     """
     law = law or NoiseLaw()
     count, channels, height, width = x.shape
@@ -61,7 +61,7 @@ def add_noise(
     grid = (2 * height, 2 * width) if wide else shape
 
     slope, knots, is_random = _draw_spectra(count, rng, law)
-    log_shape = _log_shape(grid, slope, knots, is_random, lifted=False)
+    log_shape = _log_shape(grid, slope, knots, is_random)
     weight = half_plane(grid).weight.float()
     log_mean = torch.log((torch.exp(log_shape) * weight).sum(-1) / weight.sum())
     offset = 2 * torch.log(_draw_levels(count, rng, law)) - log_mean
@@ -70,10 +70,10 @@ def add_noise(
     noise = filtered(white, _on_grid(torch.exp(0.5 * (log_shape + offset[:, None])), grid))
     if wide:
         # The mode k = 0 of a cut field holds what is slower than the cut, not N(0).
-        log_shape = _log_shape(shape, slope, knots, is_random, lifted=True)
+        log_shape = _log_shape(shape, slope, knots, is_random, without_zero=True)
     power = _on_grid(torch.exp(log_shape + offset[:, None]), shape)
-    told = 0.5 * (_at_reference(slope, knots, is_random) + offset[:, None])
-    return x + noise[:, :, :height, :width], SpectralCovariance(power, shape, told)
+    descriptor = 0.5 * (_at_reference(slope, knots, is_random) + offset[:, None])
+    return x + noise[:, :, :height, :width], SpectralCovariance(power, shape, descriptor)
 
 
 def cmb_of(law: NoiseLaw) -> CMBNoise:
@@ -115,10 +115,10 @@ def _draw_spectra(count: int, rng: torch.Generator, law: NoiseLaw) -> tuple[Tens
 
 
 def _log_shape(
-    shape: Shape, slope: Tensor, knots: Tensor, is_random: Tensor, lifted: bool
+    shape: Shape, slope: Tensor, knots: Tensor, is_random: Tensor, without_zero: bool = False
 ) -> Tensor:
     """log of the unnormalised spectrum on the half-plane, (B, M)."""
-    log_k, between = _tables(shape, lifted)
+    log_k, between = _tables(shape, without_zero)
     return torch.where(is_random, knots @ between, slope * log_k)
 
 
@@ -131,10 +131,12 @@ def _log_reference() -> Tensor:
 
 
 @lru_cache(maxsize=16)
-def _tables(shape: Shape, lifted: bool) -> tuple[Tensor, Tensor]:
-    """log|k|, 0 at k = 0 as in the power law unless lifted; weights between the references."""
+def _tables(shape: Shape, without_zero: bool) -> tuple[Tensor, Tensor]:
+    """log|k|, at k = 0 either 0, as in the power law, or that of |k| = 0.5/max(H, W); and the
+    weights between the references.
+    """
     modes = half_plane(shape)
-    k = modes.lifted.k if lifted else torch.where(modes.k > 0, modes.k, 1.0)
+    k = modes.without_zero.k if without_zero else torch.where(modes.k > 0, modes.k, 1.0)
     return torch.log(k).float(), between_references(shape).float()
 
 

@@ -17,10 +17,10 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration, overlap
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, between_references, half_plane
 from gibbsdiff.noise.base import StationaryNoise
-from gibbsdiff.training.calibrate import (
+from gibbsdiff.training.error_table import (
     LEVELS,
     SLOPES,
     bare_with,
@@ -29,14 +29,13 @@ from gibbsdiff.training.calibrate import (
     hats_of,
     penalty,
     place_in_ratio,
-    positive,
 )
 
 TOGETHER = 16.0  # neighbouring modes of an image are wrong together: they count as one
 BELIEF = 0.05  # sd of a gain, before it is measured
 
 
-def calibrate(
+def fit_calibration(
     denoiser: SpectralDenoiser,
     images: Tensor,
     sigma: Sequence[float] = LEVELS,
@@ -51,7 +50,7 @@ def calibrate(
     log_c = fit_factor(denoiser, images, sigma, phi, family=family, gain=gain)
     knots = log_c.shape[0] * log_c.shape[1]
     found = Calibration(log_c, torch.zeros(knots, knots, dtype=torch.float64), gain)
-    known = SpectralDenoiser(denoiser.network, denoiser.signal, found).probed()
+    known = SpectralDenoiser(denoiser.network, denoiser.signal, found).with_derivative_error()
     return replace(found, scatter=noise_scatter(known, images, sigma, phi, family=family))
 
 
@@ -121,4 +120,10 @@ def noise_scatter(
             own = torch.stack([torch.block_diag(*channel) for channel in sampling])
             rows.append(rho[:, :, None] * rho[:, None, :] - own)
         moments.append(torch.cat(rows).mean(0))
-    return positive(torch.stack(moments).mean(0))
+    return nearest_covariance(torch.stack(moments).mean(0))
+
+
+def nearest_covariance(matrix: Tensor) -> Tensor:
+    """A symmetric matrix with its negative eigenvalues set to zero."""
+    values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)
+    return (vectors * values.clamp(min=0)) @ vectors.T

@@ -3,46 +3,59 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from gibbsdiff.errors import InputError
+
+CPU = torch.device("cpu")
+
 
 @dataclass(frozen=True)
 class Processes:
-    """The processes of a run under `torchrun`, or the only one there is.
+    """The processes of a run under `torchrun`, or the only one there is, and the device of each.
 
     All draw the same global batch from the same generator; each takes its rows and
     gradients are summed: the same updates as one process makes, up to rounding.
     """
 
     fabric: Any | None = None
+    device: torch.device = CPU
 
     @classmethod
-    def join(cls) -> Processes:
-        """Join the processes that `torchrun` started, if it did, through Lightning Fabric."""
+    @contextmanager
+    def joined(cls, device: str = "auto") -> Iterator[Processes]:
+        """Join the processes that `torchrun` started, if it did, through Lightning Fabric, and
+        leave them at the end. Each takes its own GPU, if the device is one.
+        """
+        kind = device_named(device)
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
-            return cls()
-        from lightning_fabric import Fabric
-
+            yield cls(device=kind)
+            return
+        if kind.index is not None:
+            raise InputError(f"device {device}: each process takes its own; write {kind.type}")
+        try:
+            from lightning_fabric import Fabric
+        except ImportError:
+            raise InputError(
+                "several processes need Lightning Fabric: pip install 'gibbsdiff[train]'"
+            ) from None
         fabric = Fabric(
-            accelerator="cuda" if torch.cuda.is_available() else "cpu",
+            accelerator=kind.type,
             strategy="ddp",
             devices=int(os.environ["LOCAL_WORLD_SIZE"]),
             num_nodes=int(os.environ["GROUP_WORLD_SIZE"]),
         )
         fabric.launch()
-        return cls(fabric)
-
-    @property
-    def device(self) -> torch.device:
-        """Where this process computes: its GPU, if there is one."""
-        if self.fabric is not None:
-            return torch.device(self.fabric.device)
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        try:
+            yield cls(fabric, torch.device(fabric.device))
+        finally:
+            torch.distributed.destroy_process_group()
 
     @property
     def first(self) -> bool:
@@ -76,3 +89,16 @@ class Processes:
     def agree(self, value: float) -> float:
         """The first process's value."""
         return value if self.fabric is None else float(self.fabric.broadcast(value))
+
+
+def device_named(name: str) -> torch.device:
+    """The device of a name such as "cpu", "cuda" or "cuda:1"; "auto": a GPU if there is one."""
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+        torch.empty(0, device=device)
+    except (RuntimeError, AssertionError) as trouble:  # torch without CUDA asserts
+        reason = " ".join(str(trouble).split("\n", 1)[0].split())
+        raise InputError(f"device {name}: cannot be used ({reason})") from None
+    return device

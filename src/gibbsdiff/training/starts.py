@@ -7,11 +7,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import protocol_images, split
+from gibbsdiff.errors import InputError
 from gibbsdiff.inference.starts import Regression, features, save_regressions
-from gibbsdiff.training.calibrate import quadrants
 from gibbsdiff.training.config import TrainingConfig
+from gibbsdiff.training.error_table import quadrants
 from gibbsdiff.training.noise import NoiseLaw, add_noise
 
 REPEATS = 24  # noises for every image

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from gibbsdiff.checks import InputError
+from gibbsdiff.errors import InputError
 from gibbsdiff.pretrained import channels_last
-from gibbsdiff.training.config import TrainingConfig
-from gibbsdiff.training.objective import Model, Objective, objective_of
+from gibbsdiff.training.objective import Model, Objective, Source
 from gibbsdiff.training.optimizer import optimizers
 from gibbsdiff.training.parallel import Processes
+from gibbsdiff.training.torch_state import seeded
 
 
 @dataclass(frozen=True)
@@ -40,34 +39,15 @@ class Budget:
         return seconds / (60 * self.minutes)
 
 
-class Source(Protocol):
-    """Where the images of a step come from."""
-
-    def batch(
-        self, step: int, count: int, side: int, rows: Sequence[int], rng: torch.Generator
-    ) -> Tensor:
-        """Some rows of the batch of a step: (rows, C, side, side), float32; pictures on [0, 1]."""
-
-    def close(self) -> None:
-        """Let go of whatever is open."""
-
-
 class Trainer:
     """The state of a run: weights, their average, optimizers, random state, step, seconds."""
 
-    def __init__(
-        self,
-        config: TrainingConfig,
-        crops: Source,
-        processes: Processes,
-        objective: Objective[Any] | None = None,
-    ) -> None:
-        torch.manual_seed(config.seed)  # only the first weights come from here
-        self.config = config
-        self.crops = crops
-        self.processes = processes
-        self.objective = objective or objective_of(config)
-        self.denoiser: Model = channels_last(self.objective.model()).to(processes.device)
+    def __init__(self, objective: Objective[Any], crops: Source, processes: Processes) -> None:
+        self.objective, self.crops, self.processes = objective, crops, processes
+        self.config = config = objective.config
+        with seeded(config.seed):
+            model = objective.model()
+        self.denoiser: Model = channels_last(model).to(processes.device)
         self.average = copy.deepcopy(self.denoiser).requires_grad_(False)
         self.optimizers = optimizers(self.denoiser.network, config.schedule.lr, config.optimizer)
         self.rng = torch.Generator().manual_seed(config.seed)

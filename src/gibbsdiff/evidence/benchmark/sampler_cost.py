@@ -23,6 +23,7 @@ from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.pretrained import channels_last
 from gibbsdiff.streams import Streams
 from gibbsdiff.training.evaluation import observed
+from gibbsdiff.training.torch_state import seeded
 
 STEPS = 5000  # of the paper's process to the unit of time
 
@@ -50,8 +51,8 @@ class Accuracy:
 
 def paper_network(width: int = 64) -> EpsilonDenoiser:
     """The paper's U-Net with random weights: as slow as with learned ones."""
-    torch.manual_seed(0)
-    network = OriginalUNet(width=width)
+    with seeded(0):
+        network = OriginalUNet(width=width)
     denoiser = EpsilonDenoiser(network, DiscreteVariancePreserving(STEPS))
     return channels_last(denoiser).eval().requires_grad_(False)
 
@@ -59,8 +60,8 @@ def paper_network(width: int = 64) -> EpsilonDenoiser:
 def paper_calls(sigma: float) -> int:
     """Steps of the paper's sampler from t*(σ) to 0."""
     level = torch.tensor([sigma], dtype=torch.float64)
-    schedule = uniform_in_time(level, DiscreteVariancePreserving(STEPS), STEPS, "beta")
-    return int((schedule.levels[0] > 0).sum())
+    levels = uniform_in_time(level, DiscreteVariancePreserving(STEPS), STEPS, "beta")
+    return int((levels.u[0] > 0).sum())
 
 
 def costs(
@@ -110,7 +111,7 @@ def accuracies(
     """
     chain = DiscreteVariancePreserving(STEPS)
     samplers: dict[str, Sampler] = {
-        "our network, DDPM": lambda d, y, n, rng: ddpm(d, y, n, chain, rng, steps=STEPS),
+        "our network, DDPM": lambda d, y, n, rng: ddpm(d, y, n, rng, process=chain, steps=STEPS),
         "our network, our kernel": partial(few_step, calls=calls),
     }
     out = []

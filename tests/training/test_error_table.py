@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from gibbsdiff.diffusion.calibration import Calibration
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.diffusion.signal import NATURAL
-from gibbsdiff.training.calibrate import check, fit_factor, quadrants
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
+from gibbsdiff.training.error_table import check_errors, fit_factor, quadrants
 
 
 @pytest.fixture(scope="module")
@@ -27,8 +27,8 @@ def test_a_known_factor_is_recovered(table, wiener_filter, gaussian_images):
     known = Calibration(table, torch.zeros(24, 24).double())
     calibrated = SpectralDenoiser(wiener_filter.network, NATURAL, known)
     for before, after in zip(
-        check(wiener_filter, gaussian_images, (0.1,), (-0.5, 0.5)),
-        check(calibrated, gaussian_images, (0.1,), (-0.5, 0.5)),
+        check_errors(wiener_filter, gaussian_images, (0.1,), (-0.5, 0.5)),
+        check_errors(calibrated, gaussian_images, (0.1,), (-0.5, 0.5)),
         strict=True,
     ):
         assert before.median == pytest.approx(1.7, rel=0.05)

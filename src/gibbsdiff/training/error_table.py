@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
+from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration
-from gibbsdiff.diffusion.denoiser import NetworkError, SpectralDenoiser
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import REFERENCE, between_references, fft, half_plane, to_opponent
 from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.training.evaluation import PHI, SIGMA, observed
@@ -71,13 +72,15 @@ def errors(
 
     The noise is a power law, or of a `family` as in `observed`.
     """
+    near = on_device(denoiser, next(denoiser.parameters()).device)
     for first in range(0, len(images), batch):
         x = images[first : first + batch]
         y, noise = observed(x, sigma, phi, seed, first, family)
-        mean, error = denoiser(y, noise)
-        assert isinstance(error, NetworkError)
+        mean, error = near(y, noise)
+        predicted = None if error is None else error.spectrum()
+        assert predicted is not None
         e, r = (fft(to_opponent(part - mean)).to(torch.complex128) for part in (x, y))
-        known = (error.power.double(), noise.power, r.abs().square(), (e.conj() * r).real)
+        known = (predicted.double(), noise.power, r.abs().square(), (e.conj() * r).real)
         yield Errors(e.abs().square(), *known)
 
 
@@ -122,7 +125,7 @@ def bare_with(denoiser: SpectralDenoiser, gain: Tensor | None) -> SpectralDenois
     return SpectralDenoiser(denoiser.network, denoiser.signal, plain)
 
 
-def check(
+def check_errors(
     denoiser: SpectralDenoiser,
     images: Tensor,
     sigma: Sequence[float] = SIGMA,
@@ -148,7 +151,7 @@ def check(
     return reports
 
 
-def checked(reports: Sequence[ErrorCheck]) -> list[dict[str, Any]]:
+def as_rows(reports: Sequence[ErrorCheck]) -> list[dict[str, Any]]:
     """Reports as a card keeps them."""
     return [
         {
@@ -208,12 +211,6 @@ def penalty() -> Tensor:
     step_k, step_ratio = in_k.diff(dim=0), in_ratio.diff(dim=0)
     rough = torch.kron(step_k.T @ step_k, in_ratio) + torch.kron(in_k, step_ratio.T @ step_ratio)
     return RIDGE * torch.eye(len(rough), dtype=torch.float64) + SMOOTH * rough
-
-
-def positive(matrix: Tensor) -> Tensor:
-    """The nearest covariance: negative eigenvalues set to zero."""
-    values, vectors = torch.linalg.eigh((matrix + matrix.T) / 2)
-    return (vectors * values.clamp(min=0)) @ vectors.T
 
 
 def hats_of(place: Tensor, knots: int) -> Tensor:

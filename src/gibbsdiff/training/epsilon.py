@@ -1,0 +1,114 @@
+"""The paper's two ε-networks: how they are trained."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from gibbsdiff.data.images import Split
+from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
+from gibbsdiff.diffusion.process import DiscreteVariancePreserving, Process, VariancePreserving
+from gibbsdiff.networks.original import OriginalUNet
+from gibbsdiff.networks.resunet import ResUNet
+from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.noise.covariance import SpectralCovariance
+from gibbsdiff.noise.families import PowerLawNoise
+from gibbsdiff.pretrained.epsilon import load_epsilon, save_epsilon
+from gibbsdiff.streams import Streams
+from gibbsdiff.training.config import TrainingConfig
+from gibbsdiff.training.evaluation import psnr_table
+from gibbsdiff.training.folders import picture_crops, picture_files, scored_pictures
+from gibbsdiff.training.objective import Objective, Source
+
+
+class EpsilonObjective(Objective[EpsilonDenoiser]):
+    """E‖ε_θ(z_t, t, φ) - ε‖² per pixel, as in the paper, for t uniform and φ from its prior.
+
+    Time is one of the T steps of the discrete chain of "original", any of (0, 1] for "resunet".
+    """
+
+    parts = ("epsilon",)
+    weights = (1.0,)
+
+    def __init__(self, config: TrainingConfig, data: str | Path = ".") -> None:
+        super().__init__(config, data)
+        m = config.model
+        self.family: StationaryNoise = {"power-law": PowerLawNoise}[m.family]()
+        self.process: Process = (
+            DiscreteVariancePreserving(m.steps, m.beta_min, m.beta_max)
+            if m.kind == "original"
+            else VariancePreserving(m.beta_min, m.beta_max)
+        )
+        self.ranges = [
+            (p.low, p.high) for p in self.family.parameters if p.name != self.family.amplitude
+        ]
+
+    @cached_property
+    def files(self) -> Split:
+        """The pictures by role."""
+        return picture_files(self.config, self.data)
+
+    def crops(self) -> Source:
+        """Crops of the training pictures."""
+        return picture_crops(self.config, self.files.train)
+
+    def selection(self) -> Tensor:
+        """The selection pictures by the paper's protocol."""
+        return scored_pictures(self.config, self.files.selection)
+
+    def model(self) -> EpsilonDenoiser:
+        """PyTorch's default weights."""
+        m, channels = self.config.model, self.config.network.channels
+        network: nn.Module
+        if m.kind == "original":
+            network = OriginalUNet(channels, len(self.ranges), m.steps, width=m.width)
+        else:
+            widths = [m.width * 2**i for i in range(m.levels)]
+            network = ResUNet(channels, len(self.ranges), widths)
+        return EpsilonDenoiser(network, self.process, self.ranges)
+
+    def noisy(
+        self, x: Tensor, rows: Tensor, count: int, rng: torch.Generator
+    ) -> tuple[Tensor, SpectralCovariance]:
+        """Periodic noise of the family; its level is that of the time, whatever its σ."""
+        seed = int(torch.randint(2**62, (), generator=rng))
+        streams = Streams(seed, [(row,) for row in rows.tolist()])
+        phi = self.family.draw_prior(streams)
+        drawn = self.family.covariance((x.shape[-2], x.shape[-1]), phi, x.dtype)
+        noise = drawn.scaled(self.process.level(self._times(streams)) / drawn.level)
+        return x + noise.draw(streams, x.shape[1]), noise
+
+    def _times(self, streams: Streams) -> Tensor:
+        if isinstance(self.process, DiscreteVariancePreserving):
+            return streams.integers(1, self.process.steps) / self.process.steps
+        return 1 - streams.uniform()
+
+    def losses(
+        self, model: EpsilonDenoiser, x: Tensor, z: Tensor, noise: SpectralCovariance
+    ) -> Sequence[Tensor]:
+        """The one part."""
+        return (model.losses(x, z, noise),)
+
+    def evaluate(self, model: EpsilonDenoiser, images: Tensor) -> dict[str, float]:
+        """PSNR at the true (σ, φ)."""
+        c, device = self.config.evaluation, next(model.parameters()).device
+        return psnr_table(model, images, c.sigma, c.phi, c.batch, device=device)
+
+    def save(
+        self,
+        model: EpsilonDenoiser,
+        path: Path,
+        card: Mapping[str, Any],
+        dtype: torch.dtype = torch.float16,
+    ) -> None:
+        """As `save_epsilon`."""
+        save_epsilon(model, path, card, dtype)
+
+    def load(self, path: str | Path) -> EpsilonDenoiser:
+        """As `load_epsilon`."""
+        return load_epsilon(path)
