@@ -24,7 +24,7 @@ from gibbsdiff.metrics import psnr
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.pretrained import load_model
 from gibbsdiff.training.evaluation import PHI, SIGMA, observed
-from records import Records, blocks, fingerprint
+from records import Records, blocks
 
 SEED, BAR, WANTED = 1, 0.1, 8
 
@@ -85,7 +85,7 @@ def main():
     denoiser = load_model(given.model)
     configuration = {
         "benchmark": "blind",
-        "model": fingerprint(denoiser),
+        "model": denoiser.digest(),
         "first": files[0].name,
         "batch": given.batch,
         "second stage": given.second_stage,

@@ -25,7 +25,7 @@ from gibbsdiff.inference.starts import regression_start
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.pretrained import load_model
 from gibbsdiff.training.evaluation import observed
-from records import Records, fingerprint
+from records import Records
 
 TRUTH, SEED, COUNT, SIDE = (0.1, 0.0), 7, 4, 128
 ROWS = [
@@ -86,7 +86,7 @@ def main():
     denoiser = load_model(given.model)
     configuration = {
         "benchmark": "draws of x",
-        "model": fingerprint(denoiser),
+        "model": denoiser.digest(),
         "images": given.images is not None,
         "settle": given.settle,
         "iterations": given.iterations,

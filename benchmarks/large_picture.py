@@ -42,7 +42,7 @@ def observed(denoiser, shape):
 def moments(denoiser, y, noise):
     """What the marginal method and the uncertainty map want of one call."""
     mean, error = denoiser(y, noise)
-    return mean, error.power, error.variance
+    return mean, error.spectrum(), error.pixel_variance()
 
 
 @torch.no_grad()

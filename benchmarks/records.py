@@ -1,11 +1,7 @@
 """What the long benchmarks share: results on disk that a stopped run goes on from."""
 
-import hashlib
 from pathlib import Path
 
-import torch
-
-from gibbsdiff.diffusion.denoiser import SpectralDenoiser
 from gibbsdiff.evidence.calibration import store
 
 
@@ -28,17 +24,6 @@ class Records:
         self.by_key[key] = {"key": list(key), **values}
         store.write(self.path, self.configuration, list(self.by_key.values()))
         return self.by_key[key]
-
-
-def fingerprint(denoiser: SpectralDenoiser) -> str:
-    """Names the weights and their calibration: results of other weights are not mixed in."""
-    digest = hashlib.sha256()
-    tensors = list(denoiser.network.state_dict().values())
-    if denoiser.calibration is not None:
-        tensors += [denoiser.calibration.log_c, denoiser.calibration.scatter]
-    for tensor in tensors:
-        digest.update(tensor.detach().to(torch.float64).contiguous().numpy().tobytes())
-    return digest.hexdigest()[:16]
 
 
 def blocks(total: int, size: int) -> list[list[int]]:

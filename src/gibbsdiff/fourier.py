@@ -65,13 +65,6 @@ class Wavevectors:
         kx = torch.where(zero, 0.5 / max(self.shape), self.kx)
         return Wavevectors(kx, self.ky, self.weight, self.shape)
 
-    @property
-    def lifted(self) -> Wavevectors:  # old name, until inference/ has moved on
-        return self.without_zero
-
-    def asked(self, kx: Tensor, ky: Tensor) -> Wavevectors:  # old name, until inference/ moved on
-        return self.with_frequencies(kx, ky)
-
     def mean(self, values: Tensor) -> Tensor:
         """Average of (..., M) over all H·W modes of the grid."""
         return (values * self.fraction.to(values.device)).sum(-1, keepdim=True)

@@ -58,7 +58,7 @@ def test_the_shipped_denoiser_leaves_the_cmb_by_its_derivative():
         y = x + noise.draw(Streams.batch(3, len(x)), 1)
         with torch.no_grad():
             mean, error = denoiser.with_derivative_error()(y, noise)
-        left = (power(y - mean) + error.power) / noise.power
+        left = (power(y - mean) + error.spectrum()) / noise.power
         ratio = (left.flatten(1).double() @ hats.T) / (
             (power(y - x) / noise.power).flatten(1).double() @ hats.T
         )

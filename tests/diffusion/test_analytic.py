@@ -46,7 +46,7 @@ def test_wiener_filter_equals_dense_regression(signal, channels):
     mean, error = denoiser(y, noise)
     gain = torch.linalg.solve(S + N, S).T
     assert torch.allclose(mean.flatten(), 0.4 + gain @ (y.flatten() - 0.4), atol=1e-10)
-    assert torch.allclose(dense(error.power[0]), S - gain @ S, atol=1e-12)
+    assert torch.allclose(dense(error.spectrum()[0]), S - gain @ S, atol=1e-12)
     evidence = MultivariateNormal(torch.full((len(S),), 0.4, dtype=torch.float64), S + N).log_prob(
         y.flatten()
     )

@@ -26,7 +26,7 @@ def test_a_silent_network_leaves_the_wiener_filter(channels, signal, shape, obse
     estimate = SpectralDenoiser(silent(channels), signal)(y, noise)
     exact = GaussianDenoiser(signal)(y, noise)
     assert torch.allclose(estimate.mean, exact.mean, atol=1e-5)
-    assert torch.allclose(estimate.error.power, exact.error.power, rtol=1e-4)
+    assert torch.allclose(estimate.error.spectrum(), exact.error.spectrum(), rtol=1e-4)
 
 
 def test_losses_of_the_wiener_filter_on_a_gaussian_signal(observed, silent):
@@ -51,7 +51,7 @@ def test_an_image_alone_and_in_a_batch_of_other_levels_agrees(observed, small):
         one = torch.tensor([i])
         alone = denoiser(y[one], noise.rows(one))
         assert torch.allclose(alone.mean, together.mean[one], atol=1e-5)
-        assert torch.allclose(alone.error.power, together.error.power[one], rtol=1e-3)
+        assert torch.allclose(alone.error.spectrum(), together.error.spectrum()[one], rtol=1e-3)
 
 
 def test_error_draws_have_the_power_and_the_variance_that_they_state():
@@ -60,9 +60,9 @@ def test_error_draws_have_the_power_and_the_variance_that_they_state():
     gain = (0.1 + half_plane(shape).k).reshape(1, 1, 16, -1).expand(1, 3, -1, -1)
     error = NetworkError(gain.expand(n, -1, -1, -1), v.expand(n, -1, -1, -1))
     drawn = to_opponent(error.draw(Streams.batch(3, n), 3))
-    ratio = drawn.square().mean(0) / error.variance[0]
+    ratio = drawn.square().mean(0) / error.pixel_variance()[0]
     assert float((ratio - 1).abs().max()) < 5 * math.sqrt(2 / n)
-    per_mode = power(drawn).mean(0) / error.power[0]
+    per_mode = power(drawn).mean(0) / error.spectrum()[0]
     assert float((per_mode - 1).abs().max()) < 6 * math.sqrt(2 / n)
 
 
@@ -72,8 +72,8 @@ def test_band_factors_are_log_linear_between_the_references(observed, small):
     with torch.no_grad():
         network.band_head[-1].bias.copy_(torch.linspace(-1, 1, 8).repeat(3))
     _, y, noise = observed((96, 96))
-    bare = SpectralDenoiser(small(), NATURAL)(y, noise).error.power
-    ratio = (denoiser(y, noise).error.power / bare)[0, 0, 0]
+    bare = SpectralDenoiser(small(), NATURAL)(y, noise).error.spectrum()
+    ratio = (denoiser(y, noise).error.spectrum() / bare)[0, 0, 0]
     for radius, value in zip(REFERENCE, torch.linspace(-1, 1, 8), strict=True):
         n = radius * 96
         if abs(n - round(n)) < 1e-9 and radius <= 0.5:
@@ -97,8 +97,8 @@ def test_calibration_multiplies_the_error_where_its_table_says(observed, small):
     expected = a + b * log_k + c * ratio
     assert torch.allclose(factor.log()[inside], expected[inside], atol=1e-9)
     _, y, noise = observed(shape, levels=[(0.1, 0.3)])
-    bare = SpectralDenoiser(small(), NATURAL)(y, noise).error.power
-    told = SpectralDenoiser(small(), NATURAL, calibration)(y, noise).error.power
+    bare = SpectralDenoiser(small(), NATURAL)(y, noise).error.spectrum()
+    told = SpectralDenoiser(small(), NATURAL, calibration)(y, noise).error.spectrum()
     assert torch.allclose(told / bare, factor[:1].float(), rtol=1e-3)
 
 

@@ -109,7 +109,7 @@ def test_one_call_draws_have_the_exact_mean_and_band_covariance():
     sd = (power(draw.x - mean).mean(0)[0] / n).sqrt()
     z = torch.fft.rfft2(draw.x.mean(0) - mean[0], norm="ortho")[0].abs() / sd
     assert float(z.max()) < 4.5
-    sums, modes = bands((power(draw.x - mean) / error.power[:1]).sum(0)[0])
+    sums, modes = bands((power(draw.x - mean) / error.spectrum()[:1]).sum(0)[0])
     p = stats.chi2.cdf(sums.numpy(), n * modes.numpy())
     assert min(p.min(), (1 - p).min()) > 0.001
 

@@ -76,7 +76,7 @@ def test_a_silent_network_has_the_wiener_error_already(channels, observed, silen
     plain = SpectralDenoiser(silent(channels), signal)
     said, found = plain(y, noise), plain.with_derivative_error()(y, noise)
     assert torch.allclose(said.mean, found.mean)
-    assert torch.allclose(said.error.power, found.error.power, rtol=2e-3)
+    assert torch.allclose(said.error.spectrum(), found.error.spectrum(), rtol=2e-3)
 
 
 def test_adapted_to_an_image_is_as_probed_there_and_costs_no_derivative(observed, small):
@@ -88,9 +88,9 @@ def test_adapted_to_an_image_is_as_probed_there_and_costs_no_derivative(observed
         one = torch.tensor([i])
         own = probed.adapted(y[one], noise.rows(one))
         assert own.probe is None
-        ours, theirs = (d(y[one], noise.rows(one)).error.power for d in (own, probed))
+        ours, theirs = (d(y[one], noise.rows(one)).error.spectrum() for d in (own, probed))
         assert torch.allclose(ours, theirs, rtol=1e-3)
-        plain = denoiser(y[one], noise.rows(one)).error.power
+        plain = denoiser(y[one], noise.rows(one)).error.spectrum()
         assert float((ours / plain).log().abs().max()) > 0.01
         # The error's colour changes, its place in the picture does not.
         v = denoiser(y[one], noise.rows(one)).error.log_variance
@@ -106,7 +106,7 @@ def test_the_same_probe_makes_a_smooth_score(observed, small):
     def total(sigma):
         phi = torch.tensor([[sigma, 0.0]], dtype=torch.float64)
         noise = family.covariance((32, 32), phi, torch.float32)
-        return float(denoiser(y, noise).error.power.double().sum())
+        return float(denoiser(y, noise).error.spectrum().double().sum())
 
     here, near, far = (total(0.1 * (1 + d)) for d in (0.0, 0.002, 0.004))
     assert (far - here) / (near - here) == pytest.approx(2, abs=0.1)

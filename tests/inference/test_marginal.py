@@ -8,9 +8,10 @@ import pytest
 import torch
 
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.denoiser import Estimate, SpectralDenoiser
+from gibbsdiff.diffusion.denoiser import Estimate
 from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.diffusion.solvers import few_step
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.potential import fitted, gaussian, resampled, runs_away
@@ -168,7 +169,7 @@ def test_a_fit_that_turns_up_is_not_believed():
 def doubtful(z, covariance):
     """The right mean with an error model that is a quarter too confident."""
     mean, error = DENOISER(z, covariance)
-    return Estimate(mean, SpectralCovariance(0.75 * error.power, error.shape))
+    return Estimate(mean, SpectralCovariance(0.75 * error.spectrum(), error.shape))
 
 
 def test_second_stage_stays_at_an_exact_mode_and_mends_a_biased_one():
@@ -258,6 +259,6 @@ def test_draws_are_made_with_the_heads_of_the_image():
     seen = marginal.see(phi, torch.tensor([0]))
     own = marginal.drawing(phi)(y, noise.covariance((32, 32), phi, torch.float32))
     assert torch.allclose(own.mean, seen.mean)
-    assert torch.allclose(own.error.power, seen.E, rtol=1e-4)
+    assert torch.allclose(own.error.spectrum(), seen.E, rtol=1e-4)
     assert Marginal(torch.cat([y, y]), noise, plain).drawing(phi) is plain
     assert Marginal(y, noise, DENOISER).drawing(phi) is DENOISER

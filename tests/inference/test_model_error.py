@@ -23,8 +23,8 @@ def off_by(rho):
 
     def denoiser(z, noise):
         mean, error = EXACT(z, noise)
-        added = factor * noise.power * overlap(error.power, noise.power)
-        return Estimate(mean, SpectralCovariance(error.power + added, SHAPE))
+        added = factor * noise.power * overlap(error.spectrum(), noise.power)
+        return Estimate(mean, SpectralCovariance(error.spectrum() + added, SHAPE))
 
     return denoiser
 

@@ -246,9 +246,7 @@ def test_a_seed_is_one_stream_for_each_row(noise, phi):
     assert not torch.equal(drawn, noise.draw(SHAPE, rows, channels=2, seed=4))
 
 
-@pytest.mark.parametrize(
-    ("noise", "phi"), [f for f in FAMILIES if not f[0].stationary], ids=str
-)
+@pytest.mark.parametrize(("noise", "phi"), [f for f in FAMILIES if not f[0].stationary], ids=str)
 @pytest.mark.parametrize("channels", [1, 3])
 def test_missing_pixels_leave_the_likelihood_of_pixel_noise(noise, phi, channels):
     """The dense Gaussian of the observed pixels alone, whatever stands in the others."""

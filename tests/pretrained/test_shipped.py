@@ -50,7 +50,7 @@ def test_it_beats_the_wiener_filter_and_states_its_error(natural, photographs, s
     assert float((psnr(mean, photographs) - psnr(linear, photographs)).mean()) > 0.8
     weight = half_plane((128, 128)).weight.reshape(128, -1)
     true = (power(to_opponent(photographs - mean)) * weight).sum((1, 2, 3))
-    predicted = (error.power * weight).sum((1, 2, 3))
+    predicted = (error.spectrum() * weight).sum((1, 2, 3))
     # Image by image the error model may be off by a factor; on average by less.
     assert abs(float(torch.log(true / predicted).mean())) < math.log(1.5)
 
@@ -75,7 +75,7 @@ def test_the_derivative_knows_the_noise_that_is_left_better_than_the_heads(natur
         true = power(to_opponent(y - photographs)).sum(1).flatten(1).double() @ hats.T
         for name, denoiser in (("heads", natural), ("derivative", natural.with_derivative_error())):
             mean, error = denoiser(y, noise)
-            left = (power(to_opponent(y - mean)) + error.power).sum(1)
+            left = (power(to_opponent(y - mean)) + error.spectrum()).sum(1)
             off[name].append((left.flatten(1).double() @ hats.T / true).log())
     rms = {name: float(torch.cat(rows).square().mean().sqrt()) for name, rows in off.items()}
     assert rms["derivative"] < 0.6 * rms["heads"]

@@ -181,7 +181,9 @@ def _found(
     there = covariance.rows(rows)
     drawn = few_step(found.denoiser, y[None][rows], there, each, calls=calls, floor=FLOOR).x
     mean, error = found.denoiser(y[None], covariance)
-    variance = half_plane(covariance.shape).mean(error.power.flatten(2)).mean()
+    E = None if error is None else error.spectrum()
+    assert E is not None
+    variance = half_plane(covariance.shape).mean(E.flatten(2)).mean()
     pairs = [rms(a - b) ** 2 / 2 for a, b in combinations(drawn, 2)]
     return Hidden(
         [library.nearest(d) for d in drawn],

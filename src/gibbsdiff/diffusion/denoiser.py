@@ -135,12 +135,3 @@ class _FromCallable(nn.Module, Denoiser):
 def dtype_of(module: nn.Module) -> torch.dtype | None:
     """The floating-point type of a module's weights; None if it has none."""
     return next((p.dtype for p in module.parameters() if p.is_floating_point()), None)
-
-
-def __getattr__(name: str) -> Any:  # the old homes, until inference/ has moved on
-    from gibbsdiff.diffusion import error_model, losses, spectral
-
-    for home in (spectral, error_model, losses):
-        if name in ("SpectralDenoiser", "NetworkError", "Losses") and hasattr(home, name):
-            return getattr(home, name)
-    raise AttributeError(name)

@@ -32,14 +32,6 @@ class NetworkError(Covariance):
         spread = torch.fft.rfft2(kernel) * torch.fft.rfft2(self.log_variance.exp())
         return torch.fft.irfft2(spread, s=shape)
 
-    @property
-    def power(self) -> Tensor:  # old name, until inference/ has moved on
-        return self.spectrum()
-
-    @property
-    def variance(self) -> Tensor:  # old name, until inference/ has moved on
-        return self.pixel_variance()
-
     def draw(self, rng: Streams, channels: int) -> Tensor:
         """G ∗ (e^{v/2} · white)."""
         v = self.log_variance

@@ -76,9 +76,6 @@ class SpectralDenoiser(nn.Module, Denoiser):
         """The same denoiser, its error's power by ∂D/∂z: a call costs about three."""
         return self._with(probe=seed)
 
-    def probed(self, seed: int = 0) -> SpectralDenoiser:  # old name, until inference/ has moved on
-        return self.with_derivative_error(seed)
-
     def tiled(self, tile: int = 1024) -> SpectralDenoiser:
         """The same denoiser, by the same weights, in the memory of one tile: `Tiled`."""
         return self._with(tile=tile)
@@ -88,7 +85,7 @@ class SpectralDenoiser(nn.Module, Denoiser):
         level of the noise.
         """
         with torch.no_grad():
-            _, _, log_c = self._by_derivative(z, _described(noise), self.probe or 0)
+            _, _, log_c = self._by_derivative(z, _spectral(noise), self.probe or 0)
         return self._with(calibration=calibration_for_one(self.calibration, log_c[0]), probe=None)
 
     def digest(self) -> str | None:
@@ -103,7 +100,7 @@ class SpectralDenoiser(nn.Module, Denoiser):
 
     def forward(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
         """D and its error model."""
-        spectral = _described(noise)
+        spectral = _spectral(noise)
         if self.probe is None:
             return Estimate(*self._by_heads(z, spectral))
         mean, error, log_c = self._by_derivative(z, spectral, self.probe)
@@ -111,14 +108,14 @@ class SpectralDenoiser(nn.Module, Denoiser):
 
     def evaluate(self, z: Tensor, noise: SpectralCovariance) -> Evaluation:
         """The network's own D, without calibration, and its heads."""
-        m = self.signal.mean
+        descriptor, m = _descriptor(noise), self.signal.mean
         w = wiener(self._signal(z), noise.power)
         opponent = torch.fft.rfft2(to_opponent(z - m))
         linear = torch.fft.irfft2(opponent * w.skip, s=noise.shape)
         planes = torch.cat([3 * linear, torch.fft.irfft2(opponent * w.whiten, s=noise.shape)], 1)
         del opponent  # room for the network, which counts from ten megapixels on
         network = self.network if self.tile is None else Tiled(self.network, self.tile)
-        heads = network(planes, noise.descriptor)
+        heads = network(planes, descriptor)
         del planes
         mean = m + from_opponent(linear + filtered(heads.correction, w.V.sqrt()))
         return Evaluation(mean, heads, w)
@@ -157,7 +154,13 @@ class SpectralDenoiser(nn.Module, Denoiser):
         return SpectralDenoiser(self.network, self.signal, **(own | changed))
 
 
-def _described(noise: NoiseCovariance) -> SpectralCovariance:
-    if not isinstance(noise, SpectralCovariance) or noise.descriptor is None:
-        raise InputError("a network needs stationary noise with the descriptor of eq. (5)")
+def _spectral(noise: NoiseCovariance) -> SpectralCovariance:
+    if not isinstance(noise, SpectralCovariance):
+        raise InputError(f"this network needs stationary noise, not {type(noise).__name__}")
     return noise
+
+
+def _descriptor(noise: SpectralCovariance) -> Tensor:
+    if noise.descriptor is None:
+        raise InputError("this network needs the noise's descriptor, eq. (5)")
+    return noise.descriptor

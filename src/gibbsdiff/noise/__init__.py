@@ -9,7 +9,6 @@ from gibbsdiff.noise.covariance import (
     SpectralCovariance,
 )
 from gibbsdiff.noise.families import BandedNoise, PowerLawNoise, SpectralNoise, WhiteNoise
-from gibbsdiff.noise.fixed import PartlyKnownNoise as PartlyKnownNoise  # old, for inference/
 from gibbsdiff.noise.fixed import with_fixed
 from gibbsdiff.noise.pixel import PixelNoise
 

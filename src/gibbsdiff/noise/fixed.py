@@ -141,7 +141,3 @@ class _FixedOther(NoiseModel):
     def digest(self) -> str | None:
         """Of the family and the known values."""
         return self._known.digest()
-
-
-PartlyKnownNoise = with_fixed  # old names, until inference/ has moved on
-completed = all_values

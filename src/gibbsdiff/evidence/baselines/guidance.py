@@ -137,7 +137,7 @@ def _guided(
     if not 0 < floor < highest:
         raise InputError(f"levels need 0 < floor < highest, not {floor:g} and {highest:g}")
     start = torch.tensor([highest], dtype=torch.float64)
-    levels = highest * geometric(start, steps, floor, ratio=1 - 1e-12).levels[0]
+    levels = highest * geometric(start, steps, floor, ratio=1 - 1e-12).u[0]
     white = partial(WhiteNoise().covariance, _shape(y), dtype=y.dtype)
     z = _start(denoiser, y, highest, signal, rng)
     each = torch.ones(len(y), dtype=torch.float64)

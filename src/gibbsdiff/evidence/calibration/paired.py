@@ -48,9 +48,9 @@ class Twice(NoiseModel):
         """That of the first φ."""
         return self.single.covariance(shape, self._first(phi), dtype)
 
-    def statistic(self, noise: Any) -> Any:
+    def statistic(self, noise: Any, observed: Tensor | None = None) -> Any:
         """That of the noise itself."""
-        return self.single.statistic(noise)
+        return self.single.statistic(noise, observed)
 
     def log_likelihood(self, phi: Tensor, statistic: Any) -> Tensor:
         """That of the first φ."""

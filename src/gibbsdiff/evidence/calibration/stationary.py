@@ -29,7 +29,7 @@ from gibbsdiff.streams import Streams
 
 
 @dataclass(frozen=True)
-class Conditional:
+class Conditional(Denoiser):
     """q(x | y, σ) = N(D + bias, V), where D and V belong to the spectrum S_x of `signal`.
 
     Without bias it is the exact posterior under that spectrum, right or wrong: compatible. A bias
@@ -39,6 +39,7 @@ class Conditional:
 
     signal: PowerLawSignal
     bias: float = 0.0
+    error_model = True
 
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
         """Mean and covariance, as a denoiser: one call draws x exactly from q."""
