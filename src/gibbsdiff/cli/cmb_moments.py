@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from gibbsdiff.cli.cmb import cmb
-from gibbsdiff.cli.progress import bar_for
-from gibbsdiff.cli.training import Config, Data
+from gibbsdiff.cli.training import Config, Data, Device
 
 
 @cmb.command()
@@ -27,6 +26,7 @@ def moments(
     ] = None,
     repeats: Annotated[int, typer.Option(help="Mixtures of every map to measure on.", min=1)] = 12,
     seed: Annotated[int, typer.Option(help="The same seed gives the same weights.", min=0)] = 0,
+    device: Device = "auto",
 ) -> None:
     """Train a moment network, E[σ, H0, ω_b | y] and its spread, and compare starts.
 
@@ -36,26 +36,33 @@ def moments(
     """
     from gibbsdiff.cosmo.infer import dust_model
     from gibbsdiff.cosmo.moment_start import moments_bytes, read_moments
-    from gibbsdiff.cosmo.moment_training import measured, train_moments
+    from gibbsdiff.cosmo.moment_training import compare_starts, train_moments
     from gibbsdiff.cosmo.training import dust_maps
+    from gibbsdiff.diffusion.boundary import on_device
     from gibbsdiff.diffusion.signal import TabulatedSignal
+    from gibbsdiff.inference.progress import reporter
     from gibbsdiff.io.atomic import write_atomically
     from gibbsdiff.noise.cmb import CMBNoise
     from gibbsdiff.training.config import read_config
+    from gibbsdiff.training.parallel import device_named
 
     settings, noise = read_config(config), CMBNoise()
     maps = dust_maps(settings, data)
-    denoiser = None if model is None else dust_model(maps.side, model).denoiser
+    place, denoiser = device_named(device), None
+    if model is not None:
+        denoiser = on_device(dust_model(maps.side, model).denoiser, place)
     if steps:
         begin = None if init is None else read_moments(init)
-        with bar_for("steps", steps) as done:
-            found = train_moments(maps, noise, steps, batch, seed, init=begin, watch=done)
+        with reporter(True) as progress:
+            found = train_moments(
+                maps, noise, steps, batch, seed, init=begin, device=place, progress=progress
+            )
         write_atomically(output, moments_bytes(found))
     start, signal = read_moments(output), TabulatedSignal.measured(maps.train)
     for role, x in (("selection", maps.selection), ("test", maps.test)):
-        with bar_for(role, repeats * len(x)) as done:
-            table = measured(
-                start, x, noise, signal, denoiser, repeats=repeats, seed=seed, watch=done
+        with reporter(True) as progress:
+            table = compare_starts(
+                start, x, noise, signal, denoiser, repeats=repeats, seed=seed, progress=progress
             )
         print(f"{role} maps\n{table}")
     print(f"moment network: {output}")

@@ -1,4 +1,4 @@
-"""Where a search on dust under the CMB starts: E[φ | y] as a moment network tells it."""
+"""Where a search on dust under the CMB starts: E[φ | y] predicted by a moment network."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class MomentStart:
 
     @torch.no_grad()
     def moments(self, y: Tensor) -> Moments:
-        """The mean and the spread of u = (φ - low)/(high - low), as told, for (B, 1, H, W)."""
+        """The mean and the spread of u = (φ - low)/(high - low) for maps y (B, 1, H, W)."""
         if y.shape[-3:] != (1, self.side, self.side):
             raise InputError(
                 f"moments: maps of {self.side}×{self.side} are known, not {tuple(y.shape[-3:])}"
@@ -59,7 +59,7 @@ class MomentStart:
 
 
 def new_moments(side: int, noise: StationaryNoise) -> MomentStart:
-    """An untrained one."""
+    """An untrained moment network for maps of a side: it predicts the middle of the prior box."""
     rings = log_spectrum(torch.ones(1, 1, side, side)).shape[1]
     network = MomentNetwork(rings, len(BANDS), len(noise.names))
     return MomentStart(network, side, noise.names, noise.low, noise.high)

@@ -1,4 +1,4 @@
-"""Training the moment network that chains on maps start from, and measuring starts."""
+"""Training the moment network that searches on maps start from, and comparing starts."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ from collections.abc import Callable, Mapping
 import torch
 from torch import Tensor, nn
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.cosmo.infer import gaussian_start
 from gibbsdiff.cosmo.local_spectra import local_power, log_spectrum
 from gibbsdiff.cosmo.moment_start import MomentStart, new_moments
 from gibbsdiff.data.maps import Maps, ShiftedMaps
+from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.signal import Signal
-from gibbsdiff.diffusion.spectral import SpectralDenoiser
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import REFERENCE, between_references, filtered
 from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.streams import Streams
 from gibbsdiff.training.optimizer import Schedule, optimizers
@@ -38,14 +39,17 @@ def train_moments(
     vary: tuple[float, float] = VARY,
     init: MomentStart | None = None,
     schedule: Schedule | None = None,
-    watch: Callable[[int], None] | None = None,
+    device: torch.device | str = "cpu",
+    progress: Progress = silent,
 ) -> MomentStart:
-    """Gaussian likelihood of φ, uniform in its box, given dust under shifts, flips and transposes
-    plus fresh noise: its least is at the mean and the covariance of φ | y.
+    """Train by the Gaussian likelihood of φ, drawn from its prior box, given dust under random
+    shifts, flips and transposes plus fresh noise: the loss is least where the network's mean and
+    covariance are those of φ | y.
 
-    There are few maps, and a network could know them by their spectra: each is filtered by a random
-    smooth gain, its sd `vary`: to all of it, and at each knot. The spread is then widened until
-    L (u - mean) has the rms 1 on the selection maps. `init` gives weights to begin with.
+    There are few maps, and a network could learn to recognise them by their spectra, so each is
+    filtered by a random smooth gain; `vary` has the sd of its log, common to all |k| and at each
+    knot. In the end the spread is scaled so that L (u - mean) has the rms 1 on the selection
+    maps. `init` gives weights to begin with.
     """
     if steps < 1 or batch < 2:
         raise InputError(f"steps {steps}, batch {batch}: at least 1 and 2 are needed")
@@ -55,19 +59,22 @@ def train_moments(
         start = new_moments(maps.side, noise)
     network, plan = start.network, schedule or Schedule(decay=0.6)
 
-    def seen(count: int, key: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    def drawn(count: int, key: tuple[int, ...]) -> tuple[Tensor, Tensor]:
         x = varied(source.draw(count, rng), vary, rng)
-        return observed(x, noise, Streams(seed, [(*key, i) for i in range(count)]))
+        return mixtures(x, noise, Streams(seed, [(*key, i) for i in range(count)]))
 
-    spectrum = log_spectrum(seen(FIRST, (0,))[0])
+    spectrum = log_spectrum(drawn(FIRST, (0,))[0])
     network.centre.copy_(spectrum.mean(0))
     network.scale.copy_(spectrum.std(0))
     if init is not None:
-        begin_from(network, init.network)
+        copy_fitting_weights(init.network, network)
+    centre = network.centre.clone()
+    network.to(device)
     made = optimizers(network, plan.lr, "adamw")
     for step in range(steps):
-        y, u = seen(batch, (0, step))
-        loss = network(log_spectrum(y), local_power(y, network.centre)).loss(u).mean()
+        y, u = drawn(batch, (0, step))
+        inputs = (log_spectrum(y).to(device), local_power(y, centre).to(device))
+        loss = network(*inputs).loss(u.to(device)).mean()
         for optimizer in made:
             optimizer.zero_grad()
         loss.backward()
@@ -75,22 +82,21 @@ def train_moments(
         plan.set(made, step / steps)
         for optimizer in made:
             optimizer.step()
-        if watch is not None:
-            watch(step + 1)
-    network.eval().requires_grad_(False)
+        progress("training", step + 1, steps)
+    network.cpu().eval().requires_grad_(False)
     y, u = held_out(maps.selection, noise, seed, key=HELD_OUT)
     network.temperature.copy_(start.moments(y).z(u).square().mean(0).sqrt())
     return start
 
 
-def begin_from(network: nn.Module, other: nn.Module) -> None:
-    """Take the weights of another network that have the same shape here; keep the rest."""
-    own, given = network.state_dict(), other.state_dict()
-    buffers = {name for name, _ in network.named_buffers()}
+def copy_fitting_weights(source: nn.Module, target: nn.Module) -> None:
+    """Copy the weights that have the same name and shape in both; the target keeps the others."""
+    own, given = target.state_dict(), source.state_dict()
+    buffers = {name for name, _ in target.named_buffers()}
     same = {
         k: v for k, v in given.items() if k not in buffers and k in own and own[k].shape == v.shape
     }
-    network.load_state_dict(own | same)
+    target.load_state_dict(own | same)
 
 
 def varied(x: Tensor, sd: tuple[float, float], rng: torch.Generator) -> Tensor:
@@ -102,7 +108,7 @@ def varied(x: Tensor, sd: tuple[float, float], rng: torch.Generator) -> Tensor:
     return filtered(x, gain.reshape(len(x), 1, shape[0], -1))
 
 
-def observed(x: Tensor, noise: StationaryNoise, rng: Streams) -> tuple[Tensor, Tensor]:
+def mixtures(x: Tensor, noise: StationaryNoise, rng: Streams) -> tuple[Tensor, Tensor]:
     """y = x + ε with φ from its prior, and u = (φ - low)/(high - low)."""
     phi = noise.draw_prior(rng)
     shape = (x.shape[-2], x.shape[-1])
@@ -115,7 +121,7 @@ def held_out(
 ) -> tuple[Tensor, Tensor]:
     """Maps as they are, each `repeats` times with φ from the prior."""
     x = x.repeat(repeats, 1, 1, 1)
-    return observed(x, noise, Streams(seed, [(key, i) for i in range(len(x))]))
+    return mixtures(x, noise, Streams(seed, [(key, i) for i in range(len(x))]))
 
 
 def accuracy(
@@ -123,7 +129,7 @@ def accuracy(
     y: Tensor,
     u: Tensor,
     noise: StationaryNoise,
-    watch: Callable[[int], None] | None = None,
+    progress: Progress = silent,
 ) -> dict[str, Tensor]:
     """rms error of each start, y (1, 1, H, W) -> φ (1, d), in prior widths: (d,)."""
     errors: dict[str, list[Tensor]] = {name: [] for name in starts}
@@ -131,24 +137,24 @@ def accuracy(
         for name, start in starts.items():
             found = (start(y[i : i + 1]) - noise.low) / (noise.high - noise.low)
             errors[name].append(found - u[i])
-        if watch is not None:
-            watch(i + 1)
+        progress("comparing", i + 1, len(y))
     return {name: torch.cat(rows).square().mean(0).sqrt() for name, rows in errors.items()}
 
 
-def measured(
+def compare_starts(
     moments: MomentStart,
     x: Tensor,
     noise: StationaryNoise,
     signal: Signal,
-    denoiser: SpectralDenoiser | None = None,
+    denoiser: Denoiser | None = None,
     *,
     repeats: int = 12,
     seed: int = 0,
-    watch: Callable[[int], None] | None = None,
+    progress: Progress = silent,
 ) -> str:
-    """Starts compared on held-out maps, as a table; with a denoiser, also the modes that the
-    marginal method finds from them, and its calls. The last line is about the network's spread.
+    """The errors of starts on held-out maps, as a table; with a denoiser, also those of the modes
+    that the marginal method finds from them, and its calls. The last line checks the spread that
+    the network predicts.
     """
     y, u = held_out(x, noise, seed, repeats)
     starts: dict[str, Start] = {
@@ -161,7 +167,7 @@ def measured(
             mode = f"mode from the {name}"
             calls[mode] = []
             starts[mode] = _mode_from(start, noise, denoiser, calls[mode])
-    rms = accuracy(starts, y, u, noise, watch)
+    rms = accuracy(starts, y, u, noise, progress)
     lines = [f"{f'rms error / prior width, {len(y)} mixtures':>40}"]
     lines[0] += "".join(f"{name:>10}" for name in noise.names)
     for name, values in rms.items():
@@ -169,13 +175,11 @@ def measured(
         if name in calls:
             lines[-1] += f"   {sum(calls[name]) / len(calls[name]):.1f} calls"
     z = moments.moments(y).z(u).square().mean(0).sqrt()
-    lines.append(f"{'rms of L (u - mean), 1 if honest':>40}" + "".join(f"{v:10.4f}" for v in z))
+    lines.append(f"{'rms of L (u - mean), 1 if right':>40}" + "".join(f"{v:10.4f}" for v in z))
     return "\n".join(lines)
 
 
-def _mode_from(
-    start: Start, noise: StationaryNoise, denoiser: SpectralDenoiser, spent: list[int]
-) -> Start:
+def _mode_from(start: Start, noise: StationaryNoise, denoiser: Denoiser, spent: list[int]) -> Start:
     def found(y: Tensor) -> Tensor:
         mode = Marginal(y, noise, denoiser).mode(start(y))
         spent.append(mode.calls)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gibbsdiff.checks import InputError
+from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.streams import Streams
 
@@ -204,7 +204,7 @@ def simulate(
     Snapshots are half a turnover apart; `times` are in turnovers, `mach` is the rms Mach number
     of each. The six maps of a snapshot show the same gas: split them by time, never by map.
     A checkpoint beside the file is written after each snapshot and removed at the end; `tick`
-    is told the number of maps that are ready. The first `coarse` turnovers are run on a grid
+    is called with the number of maps that are ready. The first `coarse` turnovers are run on a grid
     half as fine, at a sixteenth of the cost.
     """
     if not 0 <= coarse < SETTLE:

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
+from gibbsdiff.errors import InputError
 
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".tif", ".tiff"})
 
@@ -48,11 +48,6 @@ def read_image(path: str | Path) -> Tensor:
         reason = " ".join(str(trouble).split())
         raise InputError(f"{path}: not a readable image ({reason})") from None
     return torch.from_numpy(pixels).permute(2, 0, 1).contiguous()
-
-
-def read_images(paths: Iterable[str | Path]) -> list[Tensor]:
-    """All of them, in memory, uint8."""
-    return [read_image(path) for path in paths]
 
 
 def resized(image: Tensor, side: int) -> Tensor:
@@ -102,7 +97,7 @@ class Folder:
 
 
 class Split(NamedTuple):
-    """Who does what: the four roles share no file."""
+    """Files by role: no file has two."""
 
     train: list[Path]
     selection: list[Path]
@@ -173,7 +168,7 @@ class RandomCrops:
     def batch(
         self, step: int, count: int, side: int, rows: Sequence[int], rng: torch.Generator
     ) -> Tensor:
-        """Some rows of a batch; `rng` moves on by all of it, so that rows are who they are."""
+        """Some rows of a batch; all are drawn, so that a row does not depend on which are asked."""
         return self.draw(count, side, rng)[list(rows)]
 
     def close(self) -> None:

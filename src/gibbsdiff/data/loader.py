@@ -95,12 +95,12 @@ class LoadedCrops:
                 f"crops of {side}² are asked for, the workers read {self.samples.side}²: "
                 'loading = "workers" needs later_crop = crop'
             )
-        asked = (step, count, tuple(rows))
-        if self._ahead is None or self._next != asked:
+        wanted = (step, count, tuple(rows))
+        if self._ahead is None or self._next != wanted:
             self.close()
-            self._ahead = iter(self._loader(*asked))
+            self._ahead = iter(self._loader(*wanted))
         crops = next(self._ahead)
-        self._next = (step + 1, count, asked[2])
+        self._next = (step + 1, count, wanted[2])
         return crops / 255
 
     def close(self) -> None:

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import turned
+from gibbsdiff.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ class ShiftedMaps:
     def batch(
         self, step: int, count: int, side: int, rows: Sequence[int], rng: torch.Generator
     ) -> Tensor:
-        """Some rows of a batch; `rng` moves on by all of it, so that rows are who they are."""
+        """Some rows of a batch; all are drawn, so that a row does not depend on which are asked."""
         drawn = self.draw(count, rng)
         if drawn.shape[-1] != side:
             raise InputError(f"maps of side {drawn.shape[-1]} are not cropped to {side}")

@@ -92,7 +92,7 @@ class MomentNetwork(nn.Module):
         seen = [(spectrum - self.centre) / self.scale, local.std((2, 3)), *pooled]
         mean, values = self.outputs(self.body(torch.cat(seen, 1))).split(self.parts, 1)
         d = self.parts[0]
-        i, j = torch.tril_indices(d, d)
+        i, j = torch.tril_indices(d, d, device=values.device)
         factor = values.new_zeros(len(values), d, d)
         factor[:, i, j] = torch.where(i == j, OUTSET * torch.exp(values), OUTSET * values)
         return Moments(0.5 + mean, factor / self.temperature[:, None])

@@ -97,7 +97,7 @@ def fit_factor(
 
     With |x̂ - D̂|² ~ c Ê χ²/n in every mode, log c = Σ h_j(log|k|) h_r(log N/S_x) log c_jr is
     a gamma regression: the table minimises ½ Σ n [log c + |x̂ - D̂|²/(c Ê)] plus a penalty on
-    log c_jr and on its differences, so that it tends to c = 1 where it has seen nothing.
+    log c_jr and on its differences, so that it tends to c = 1 where there are no data.
     Images, not modes, are independent: n is w, but every image counts at most once around a |k|.
     """
     if len(images) < 2:

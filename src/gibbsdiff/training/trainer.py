@@ -96,7 +96,7 @@ class Trainer:
         if bool(torch.isfinite(norm)):
             for optimizer in self.optimizers:
                 optimizer.step()
-            self._follow()
+            self._update_average()
         else:
             self.skipped += 1
         self.step_count += 1
@@ -104,7 +104,7 @@ class Trainer:
         return figures.cpu(), count * side**2
 
     @torch.no_grad()
-    def _follow(self) -> None:
+    def _update_average(self) -> None:
         """Average ← d · average + (1-d) · weights, with a short memory at first."""
         memory = min(self.config.step.average, (1 + self.step_count) / (10 + self.step_count))
         pairs = zip(self.average.parameters(), self.denoiser.parameters(), strict=True)
