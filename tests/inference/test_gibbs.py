@@ -91,7 +91,7 @@ def test_gibbs_by_ddpm_matches_the_closed_form():
 
 
 def _ddpm(denoiser, y, noise, rng, process, steps):
-    return ddpm(denoiser, y, noise, process, rng, steps=steps, variance="posterior")
+    return ddpm(denoiser, y, noise, rng, process=process, steps=steps, variance="posterior")
 
 
 def test_moments_of_x_are_those_of_the_closed_form():

@@ -21,7 +21,7 @@ from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import Draw, Sampler, few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.chains import Chains
-from gibbsdiff.inference.identity import callable_digest, fingerprint
+from gibbsdiff.inference.fingerprint import callable_digest, fingerprint
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.phi_steps import PhiStep
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power

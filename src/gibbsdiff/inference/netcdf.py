@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import torch
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.encoding import Encoding
-from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.io.atomic import write_atomically
 
 FORMAT = "gibbsdiff-posterior-2"
@@ -44,16 +44,16 @@ FACTS = (
 SMALL = 64  # numbers that are not worth compressing
 
 
-def save(posterior: Posterior, path: str | Path) -> None:
-    """Write all of it; a reader never sees half a file."""
+def write(path: str | Path, fields: Mapping[str, Any]) -> None:
+    """Write the fields of a posterior; a reader never sees half a file."""
     import xarray
 
-    phi = posterior.phi
-    draws = {n: (("chain", "draw"), phi[..., i].numpy()) for i, n in enumerate(posterior.names)}
-    maps = {name: value for name in MAPS if (value := getattr(posterior, name)) is not None}
+    names, phi = fields["names"], fields["phi"]
+    draws = {n: (("chain", "draw"), phi[..., i].numpy()) for i, n in enumerate(names)}
+    maps = {name: value for name in MAPS if (value := fields[name]) is not None}
     images = {name: (MAPS[name], value.numpy()) for name, value in maps.items()}
-    facts = {name: getattr(posterior, name) for name in FACTS}
-    given = posterior.encoding
+    facts = {name: fields[name] for name in FACTS}
+    given = fields["encoding"]
     if given is not None:
         facts["encoding"] = {"zero": given.zero, "unit": given.unit, "dtype": given.dtype}
         if given.alpha is not None:
@@ -74,8 +74,8 @@ def save(posterior: Posterior, path: str | Path) -> None:
     write_atomically(path, bytes(content))
 
 
-def load(path: str | Path) -> Posterior:
-    """Read what `save` wrote."""
+def read(path: str | Path) -> dict[str, Any]:
+    """The fields that `write` wrote."""
     import h5py
 
     if not Path(path).is_file():
@@ -86,8 +86,7 @@ def load(path: str | Path) -> Posterior:
             if file.attrs.get("format") != FORMAT:
                 raise InputError(f"{path}: not a posterior of this version of the program")
             facts = json.loads(file.attrs["facts"])
-            names = tuple(facts.pop("names"))
-            phi = np.stack([file["posterior"][name][()] for name in names], -1)
+            phi = np.stack([file["posterior"][name][()] for name in facts["names"]], -1)
             held = {name: values[()] for name, values in file["images"].items()}
         maps: dict[str, Any] = {n: torch.from_numpy(held[n]) for n in MAPS if n in held}
         if "missing" in maps:
@@ -95,7 +94,7 @@ def load(path: str | Path) -> Posterior:
         given = facts.pop("encoding", None)
         encoding = None if given is None else Encoding(**given, alpha=held.get("alpha"))
         facts = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
-        return Posterior(names, torch.from_numpy(phi), encoding=encoding, **maps, **facts)
+        return {"phi": torch.from_numpy(phi), "encoding": encoding, **maps, **facts}
     except InputError:
         raise
     except Exception as trouble:  # a damaged file makes the libraries raise whatever they meet

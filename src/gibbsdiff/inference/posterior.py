@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,9 @@ import torch
 from torch import Tensor
 
 from gibbsdiff import registry
+from gibbsdiff.errors import InputError
+from gibbsdiff.fourier import half_plane
+from gibbsdiff.inference import netcdf
 from gibbsdiff.inference.encoding import Encoding
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.summary import Summary, converged, load_arviz, summarise
@@ -154,8 +157,6 @@ class Posterior:
     @property
     def level(self) -> float:
         """The noise's standard deviation in a pixel: √ of the mean of N(k) over all modes."""
-        from gibbsdiff.fourier import half_plane
-
         if self.noise_power is None:
             return math.nan
         height, width = self.observed.shape[-2:]
@@ -174,16 +175,15 @@ class Posterior:
 
     def save(self, path: str | Path) -> None:
         """Write NetCDF: the group `posterior` is ArviZ's, `images` holds the maps, compressed."""
-        from gibbsdiff.inference.netcdf import save
-
-        save(self, path)
+        netcdf.write(path, {f.name: getattr(self, f.name) for f in fields(self)})
 
     @classmethod
     def load(cls, path: str | Path) -> Posterior:
         """Read what `save` wrote."""
-        from gibbsdiff.inference.netcdf import load
-
-        return load(path)
+        try:
+            return cls(**netcdf.read(path))
+        except TypeError as trouble:
+            raise InputError(f"{path}: cannot be read as a posterior ({trouble})") from None
 
     def with_truth(self, truth: tuple[float, ...]) -> Posterior:
         """The same, with the true parameters for plots."""
