@@ -20,6 +20,7 @@ from gibbsdiff.checks import as_images
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import Draw, Sampler, few_step
 from gibbsdiff.errors import InputError
+from gibbsdiff.identity import digest_of
 from gibbsdiff.inference.chains import Chains
 from gibbsdiff.inference.fingerprint import callable_digest, fingerprint
 from gibbsdiff.inference.observation import ObservationModel
@@ -201,7 +202,7 @@ class Gibbs:
             "sampler": callable_digest(self.sampler),
             "φ-step": callable_digest(self.phi_step),
             "observation model": self.observation.digest(),
-            "settings": settings,
+            "settings": digest_of(settings),
         }
         return fingerprint(self.y, parts)
 

@@ -8,7 +8,6 @@ grid of the windows that it was found from.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +17,7 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, from_opponent, half_plane, power
+from gibbsdiff.identity import digest_of
 from gibbsdiff.noise.base import NoiseModel, StationaryNoise, Statistic
 from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
 from gibbsdiff.streams import Streams
@@ -115,12 +115,9 @@ class ObservationModel:
             return self
         return replace(self, window=self.window[image : image + 1])
 
-    def digest(self) -> str:
+    def digest(self) -> str | None:
         """What it depends on beside the noise, for the identity of a run."""
-        content = repr((self.shape, self.grey, self.stated_on)).encode()
-        for part in (self.window, self.observed):
-            content += b"-" if part is None else part.contiguous().numpy().tobytes()
-        return hashlib.sha256(content).hexdigest()[:16]
+        return digest_of(self.shape, self.grey, self.stated_on, self.window, self.observed)
 
     def _rows(self, rows: Tensor) -> Tensor:
         assert self.window is not None

@@ -100,7 +100,7 @@ def combined(terms: Tensor, weights: Tensor) -> Tensor:
 def load_emulator(path: str | Path | None = None, lensed: bool = True) -> Emulator:
     """An emulator from its file; the shipped one if no path is given."""
     if path is None:
-        with as_file(files("gibbsdiff.noise") / "cmb_emulator.npz") as shipped:
+        with as_file(files(__package__) / "cmb_emulator.npz") as shipped:
             return load_emulator(shipped, lensed)
     kind = KINDS[0] if lensed else KINDS[1]
     try:
