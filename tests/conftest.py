@@ -115,9 +115,12 @@ def unprivileged():
 def _no_room(size):
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    # Python 3.11 keeps a compiled module that it could write only in part.
+    compiles, sys.dont_write_bytecode = sys.dont_write_bytecode, True
     try:
         yield
     finally:
+        sys.dont_write_bytecode = compiles
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 

@@ -10,11 +10,30 @@ import torch
 from PIL import Image
 from skimage import data
 
-from gibbsdiff.evidence import cluster
 from gibbsdiff.errors import InputError
+from gibbsdiff.evidence import cluster
 from gibbsdiff.evidence.benchmark.images import benchmark, files_for_tests, tasks
 from gibbsdiff.evidence.benchmark.methods import Options
 from gibbsdiff.evidence.calibration import calibrate, gaussian_configuration
+
+
+@pytest.fixture
+def patient():
+    """Dask waits for its own processes as long as a busy machine makes it wait."""
+    dask = pytest.importorskip("dask")
+    pytest.importorskip("distributed")
+    waits = {"comm.timeouts.connect": "1h", "comm.timeouts.tcp": "1h", "scheduler.worker-ttl": None}
+    with dask.config.set({f"distributed.{name}": wait for name, wait in waits.items()}):
+        yield
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_two_processes_do_what_one_does(patient):
+    def power_of_two(i):
+        return 2**i, torch.get_num_threads()
+
+    with cluster.mapper("local:2") as work:
+        assert sorted(work(power_of_two, range(6))) == [(2**i, 1) for i in range(6)]
 
 
 def test_here_every_task_runs_on_one_thread_and_in_order():
@@ -64,9 +83,8 @@ def test_an_absent_package_is_named_with_its_cure(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_killed_worker_loses_nothing(tmp_path):
+def test_a_killed_worker_loses_nothing(tmp_path, patient):
     """Two processes, one killed in the middle of a benchmark; then calibration on what is left."""
-    pytest.importorskip("distributed")
     for name, picture in (("a", data.astronaut()), ("b", data.coffee())):
         Image.fromarray(picture[80:176:2, 160:256:2]).save(tmp_path / f"{name}.png")
     options = Options(calls=3).with_digests()
