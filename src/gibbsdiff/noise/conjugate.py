@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv
 from torch import Tensor
 
 
@@ -16,6 +15,8 @@ def truncated_inverse_gamma(
     P(v ≤ t) = Q(shape, rate/t), the regularised upper incomplete gamma function. Above the
     median its complement is inverted instead, which keeps the precision of that tail.
     """
+    from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv
+
     a, b, floor, ceiling, part = (
         q.double().numpy() for q in torch.broadcast_tensors(shape, rate, low, high, u)
     )
