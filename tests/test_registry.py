@@ -2,11 +2,15 @@
 
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.registry import find, names
+
+ROOT = Path(__file__).parents[1]
 
 
 def other_package(folder, package, group, *lines):
@@ -15,6 +19,16 @@ def other_package(folder, package, group, *lines):
     place.mkdir(parents=True)
     (place / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
     (place / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
+
+
+@pytest.mark.parametrize("group", ["objectives", "drawers", "problems"])
+def test_every_name_of_the_package_is_there(group):
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
+    wanted = declared[f"gibbsdiff.{group}"]
+    assert set(wanted) <= set(names(f"gibbsdiff.{group}"))
+    for name, target in wanted.items():
+        found = find(f"gibbsdiff.{group}", name)
+        assert f"{found.__module__}:{found.__qualname__}" == target
 
 
 def test_an_unknown_name_is_refused_with_those_there_are():

@@ -37,7 +37,7 @@ class Processes:
         if int(os.environ.get("WORLD_SIZE", "1")) == 1:
             yield cls(device=kind)
             return
-        if kind.index is not None:
+        if ":" in device:
             raise InputError(f"device {device}: each process takes its own; write {kind.type}")
         try:
             from lightning_fabric import Fabric
