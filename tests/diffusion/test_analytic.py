@@ -7,11 +7,11 @@ import torch
 from scipy import stats
 from torch.distributions import MultivariateNormal
 
-from gibbsdiff.diffusion.analytic import GaussianDenoiser, MixtureDenoiser
+from gibbsdiff.diffusion.analytic import GaussianDenoiser, MixtureDenoiser, MixtureError
 from gibbsdiff.diffusion.conjugate_gradients import solve
 from gibbsdiff.diffusion.signal import FixedSignal, PowerLawSignal
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import OPPONENT
+from gibbsdiff.fourier import OPPONENT, power, to_opponent
 from gibbsdiff.noise import PixelNoise, PowerLawNoise, WhiteNoise
 from gibbsdiff.streams import Streams
 
@@ -122,6 +122,10 @@ def test_mixture_moments_and_draws_equal_brute_force(sigma):
     cov = (grid - mean).T @ (p[:, None] * (grid - mean))
     estimate = denoiser(y[:1], noise.rows(torch.zeros(1).long()))
     assert torch.allclose(estimate.mean.flatten(), mean, atol=1e-6)
+    assert torch.allclose(estimate.error.pixel_variance().flatten(), cov.diagonal(), atol=1e-6)
+    F = torch.tensor([[1.0, 1.0], [1.0, -1.0]], dtype=torch.float64) / math.sqrt(2)
+    modes = (F @ cov @ F.T).diagonal()
+    assert torch.allclose(estimate.error.spectrum().flatten(), modes, atol=1e-6)
     drawn = denoiser.draw(y, noise, Streams.batch(6, n)).reshape(n, 2)
     error = denoiser(y, noise).error.draw(Streams.batch(7, n), 1).reshape(n, 2)
     for sample, centre in ((drawn, mean), (error, torch.zeros(2).double())):
@@ -129,6 +133,36 @@ def test_mixture_moments_and_draws_equal_brute_force(sigma):
         assert float(z.abs().max()) < 4
         off = (torch.cov(sample.T) - cov) / cov.diagonal().max() * math.sqrt(n)
         assert float(off.abs().max()) < 6
+
+
+def test_spectrum_and_variance_of_a_mixtures_error_are_those_of_its_draws_in_colour():
+    n = 4000
+    power_law = PowerLawSignal((0.05, 0.02, 0.01), (1.5, 1.0, 0.5)).power(SHAPE)[0]
+    means = [0.5 * Streams.batch(i, 1).normal(3, *SHAPE)[0] for i in (11, 12)]
+    denoiser = MixtureDenoiser([0.5, 0.5], means, [power_law, 2 * power_law])
+    noise = WhiteNoise().covariance(SHAPE, torch.full((1, 1), 4.0).double())
+    error = denoiser(torch.zeros(1, 3, *SHAPE).double(), noise).error
+    assert float(error.spread.abs().max()) > 0.1  # both components count
+    many = MixtureError(
+        error.within.rows(torch.zeros(n).long()), error.spread.expand(-1, n, -1, -1, -1)
+    )
+    drawn = to_opponent(many.draw(Streams.batch(13, n), 3))
+    for sample, expected in (
+        (power(drawn), error.spectrum()),
+        (drawn.square(), error.pixel_variance()),
+    ):
+        z = (sample.mean(0) - expected[0]) / sample.std(0) * math.sqrt(n)
+        assert float(z.abs().max()) < 4.5
+
+
+def test_a_mixture_computes_in_the_type_that_it_is_given():
+    denoiser, y = mixture(), torch.tensor([[[[0.1, 0.2]]]])
+    noise = WhiteNoise().covariance((1, 2), torch.full((1, 1), 0.3).double(), torch.float32)
+    single = denoiser(y, noise)
+    double = denoiser(y.double(), noise.to(dtype=torch.float64))
+    assert single.mean.dtype == single.error.spectrum().dtype == torch.float32
+    assert single.error.draw(Streams.batch(0, 1), 1).dtype == torch.float32
+    assert torch.allclose(single.mean.double(), double.mean, atol=1e-6)
 
 
 def test_a_mixture_of_one_is_the_gaussian():

@@ -5,15 +5,22 @@ import pytest
 import torch
 from torch import nn
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion import solvers
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.epsilon import EpsilonDenoiser, network_time
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, VariancePreserving
 from gibbsdiff.diffusion.signal import PowerLawSignal, wiener
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import half_plane
 from gibbsdiff.networks import OriginalUNet, ResUNet
-from gibbsdiff.noise import BandedNoise, PowerLawNoise, SpectralCovariance
+from gibbsdiff.noise import (
+    BandedNoise,
+    PixelCovariance,
+    PowerLawNoise,
+    SpectralCovariance,
+    SpectralNoise,
+    with_fixed,
+)
 from gibbsdiff.streams import Streams
 
 SHAPE = (12, 10)
@@ -25,18 +32,18 @@ every_process = pytest.mark.parametrize("process", PROCESSES, ids=["discrete", "
 
 
 class Exact(nn.Module):
-    """E[ε | z_t] of the Gaussian signal, from what a network is told: z_t, its time and φ."""
+    """E[ε | z_t] of the Gaussian signal, from what networks take: z_t, time, φ on [-1, 1]."""
 
     def __init__(self, process):
         super().__init__()
         self.process = process
 
-    def forward(self, z_t, time, told):
+    def forward(self, z_t, time, scaled):
         discrete = isinstance(self.process, DiscreteVariancePreserving)
         t = (time + 1) / self.process.steps if discrete else time
         a, level = self.process.a(t), self.process.level(t)
         low, high = RANGES[0]
-        phi = torch.cat([level[:, None], low + (told + 1) / 2 * (high - low)], 1)
+        phi = torch.cat([level[:, None], low + (scaled + 1) / 2 * (high - low)], 1)
         z = z_t / a.view(-1, 1, 1, 1)
         mean, _ = GAUSSIAN(z, FAMILY.covariance(SHAPE, phi))
         return (z - mean) / level.view(-1, 1, 1, 1)
@@ -74,7 +81,7 @@ def test_the_papers_sampler_draws_the_same_through_it(process, variance):
 
 
 @pytest.mark.parametrize("steps", [5000, 10000])
-def test_levels_of_the_authors_steps_are_told_as_these_steps(steps):
+def test_the_network_takes_levels_of_the_authors_steps_as_these_steps(steps):
     beta = 0.1 / steps + (20 - 0.1) / steps * (np.arange(steps) / steps)
     alpha_bar = np.cumprod(1 - beta)
     process = DiscreteVariancePreserving(steps)
@@ -102,11 +109,39 @@ def test_the_exact_networks_loss_is_the_posterior_variance_of_the_noise(process)
 def test_a_family_without_these_parameters_is_refused():
     _, z, noise = observed((0.1,), (0.0,))
     denoiser = EpsilonDenoiser(Exact(PROCESSES[1]), PROCESSES[1], RANGES)
-    with pytest.raises(InputError, match="takes 1 shape parameters, the noise has none"):
+    with pytest.raises(InputError, match=r"takes 1 parameters .* the noise has none"):
         denoiser(z, SpectralCovariance(noise.power, SHAPE))
     bands = BandedNoise((0.1,)).covariance(SHAPE, torch.zeros(1, 2).double())
-    with pytest.raises(InputError, match="takes 1 shape parameters, the noise has 2"):
+    with pytest.raises(InputError, match=r"takes 1 parameters .* the noise has a0, a1$"):
         denoiser(z, bands)
+
+
+def test_as_many_parameters_of_another_name_are_refused():
+    _, z, _ = observed((0.1,), (0.0,))
+    own = SpectralNoise(
+        lambda kx, ky, sigma, knee: 2 * sigma.log() + 0 * (kx + ky + knee),
+        {"sigma": (0.01, 1.0), "knee": (0.1, 1.0)},
+    ).covariance(SHAPE, torch.tensor([[0.1, 0.2]]).double())
+    nameless = EpsilonDenoiser(Exact(PROCESSES[1]), PROCESSES[1], RANGES)
+    assert nameless(z, own).mean.shape == z.shape
+    named = EpsilonDenoiser(Exact(PROCESSES[1]), PROCESSES[1], RANGES, FAMILY.shape_names)
+    with pytest.raises(InputError, match=r"it takes phi .* the noise has knee$"):
+        named(z, own)
+
+
+def test_noise_without_a_spectrum_is_refused():
+    _, z, noise = observed((0.1,), (0.0,))
+    denoiser = EpsilonDenoiser(Exact(PROCESSES[1]), PROCESSES[1], RANGES)
+    with pytest.raises(InputError, match="trained on another family of noise"):
+        denoiser(z, PixelCovariance(noise.pixel_variance()))
+
+
+def test_a_known_slope_is_the_family_that_it_knows():
+    """With φ held fixed the noise has no shape parameter of its own, and the network takes φ."""
+    _, z, noise = observed((0.1,), (0.5,))
+    part = with_fixed(FAMILY, {"phi": 0.5}).covariance(SHAPE, torch.tensor([[0.1]]).double())
+    denoiser = EpsilonDenoiser(Exact(PROCESSES[1]), PROCESSES[1], RANGES, FAMILY.shape_names)
+    assert torch.equal(denoiser(z, part).mean, denoiser(z, noise).mean)
 
 
 def test_a_level_beyond_the_process_is_one_line():

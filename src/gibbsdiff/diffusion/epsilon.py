@@ -38,15 +38,21 @@ class EpsilonDenoiser(nn.Module, Denoiser):
         network: Maps z_t (B, C, H, W), a time or step (B,) and φ (B, K) to ε.
         process: The process that the network was trained on.
         ranges: Of the K parameters of the noise's shape, which the network takes on [-1, 1].
+        names: Of these parameters, by which other families are refused; none: any names will do.
     """
 
     def __init__(
-        self, network: nn.Module, process: Process, ranges: Sequence[Range] = ((-1.0, 1.0),)
+        self,
+        network: nn.Module,
+        process: Process,
+        ranges: Sequence[Range] = ((-1.0, 1.0),),
+        names: Sequence[str] = (),
     ) -> None:
         super().__init__()
         self.network = network
         self.process = process
         self.ranges = tuple((float(low), float(high)) for low, high in ranges)
+        self.names = tuple(names)
         self.channels = getattr(network, "channels", None)
 
     @property
@@ -89,11 +95,13 @@ class EpsilonDenoiser(nn.Module, Denoiser):
 
     def _phi(self, noise: NoiseCovariance) -> Tensor:
         phi = noise.shape_parameters if isinstance(noise, SpectralCovariance) else None
-        if phi is None or phi.shape[-1] != len(self.ranges):
-            given = "none" if phi is None else str(phi.shape[-1])
+        names = noise.shape_names if isinstance(noise, SpectralCovariance) else ()
+        other = bool(self.names and names) and names != self.names
+        if phi is None or phi.shape[-1] != len(self.ranges) or other:
+            wanted = ", ".join(self.names) or f"{len(self.ranges)} parameters"
             raise InputError(
-                f"this network was trained on another family of noise: it takes "
-                f"{len(self.ranges)} shape parameters, the noise has {given}"
+                f"this network was trained on another family of noise: it takes {wanted} "
+                f"for the shape of the spectrum, the noise has {', '.join(names) or 'none'}"
             )
         low, high = torch.tensor(self.ranges, dtype=phi.dtype, device=phi.device).unbind(-1)
         return 2 * (phi - low) / (high - low) - 1

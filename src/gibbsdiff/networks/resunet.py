@@ -88,6 +88,7 @@ class ResUNet(nn.Module):
     ) -> None:
         """Start from PyTorch's default weights."""
         super().__init__()
+        self.channels = channels
         self.fourier = tuple(fourier)
         self.multiple = 2 ** len(widths)
 

@@ -264,7 +264,12 @@ class StationaryNoise(NoiseModel):
         """Fᵀ diag(N_φ) F, with what networks take: the descriptor, or the shape's parameters."""
         descriptor = self.descriptor(shape, phi).to(dtype)
         power, of_shape = self.power(shape, phi).to(dtype), self.shape_parameters(phi).to(dtype)
-        return SpectralCovariance(power, shape, descriptor, of_shape)
+        return SpectralCovariance(power, shape, descriptor, of_shape, self.shape_names)
+
+    @property
+    def shape_names(self) -> tuple[str, ...]:
+        """Names of the parameters but for the amplitude."""
+        return tuple(name for name in self.names if name != self.amplitude)
 
     def shape_parameters(self, phi: Tensor) -> Tensor:
         """φ without its amplitude: (B, d) -> (B, K)."""

@@ -68,13 +68,15 @@ class NoiseCovariance(Covariance):
 class SpectralCovariance(NoiseCovariance):
     """Fᵀ diag(N) F. `power` N(k) is (B, 1, H, W//2+1), equal in all channels, or
     (B, C, H, W//2+1), one spectrum per opponent channel. `descriptor` is eq. (5);
-    `shape_parameters` (B, K) is φ without its amplitude, for networks that take φ itself.
+    `shape_parameters` (B, K), with their names, are φ without its amplitude, for networks that
+    take φ itself.
     """
 
     power: Tensor
     shape: Shape
     descriptor: Tensor | None = None
     shape_parameters: Tensor | None = None
+    shape_names: tuple[str, ...] = ()
 
     @property
     def level(self) -> Tensor:
@@ -106,11 +108,11 @@ class SpectralCovariance(NoiseCovariance):
     def rows(self, index: Tensor) -> SpectralCovariance:
         """Some images of the batch."""
         descriptor, phi = self.descriptor, self.shape_parameters
-        return SpectralCovariance(
-            self.power[index],
-            self.shape,
-            None if descriptor is None else descriptor[index],
-            None if phi is None else phi[index],
+        return replace(
+            self,
+            power=self.power[index],
+            descriptor=None if descriptor is None else descriptor[index],
+            shape_parameters=None if phi is None else phi[index],
         )
 
     def _mean_power(self) -> Tensor:

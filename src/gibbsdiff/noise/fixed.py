@@ -99,6 +99,11 @@ class _FixedStationary(StationaryNoise):
         """The family's."""
         return self.family.log_power(k, self._known.whole(phi))
 
+    @property
+    def shape_names(self) -> tuple[str, ...]:
+        """All of the family's, known or not."""
+        return self.family.shape_names
+
     def shape_parameters(self, phi: Tensor) -> Tensor:
         """All of the family's, known or not."""
         return self.family.shape_parameters(self._known.whole(phi))

@@ -11,9 +11,9 @@ import torch
 from safetensors.torch import save
 from torch import nn
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, VariancePreserving
+from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.networks.original import OriginalUNet, load_lightning
 from gibbsdiff.networks.resunet import ResUNet
@@ -41,6 +41,7 @@ def save_epsilon(
         "architecture": json.dumps(architecture(network)),
         "process": json.dumps(_described(denoiser)),
         "ranges": json.dumps(denoiser.ranges),
+        "names": json.dumps(denoiser.names),
         "card": json.dumps(dict(card or {})),
     }
     write_atomically(path, save(tensors, metadata))
@@ -58,7 +59,8 @@ def load_epsilon(name: str | Path) -> EpsilonDenoiser:
         known = json.loads(metadata["process"])
         chain = DiscreteVariancePreserving if "steps" in known else VariancePreserving
         ranges = tuple((low, high) for low, high in json.loads(metadata["ranges"]))
-        denoiser = EpsilonDenoiser(network, chain(**known), ranges)
+        names = json.loads(metadata.get("names", "[]"))
+        denoiser = EpsilonDenoiser(network, chain(**known), ranges, names)
     except (KeyError, TypeError, ValueError) as trouble:
         raise InputError(f"{path}: its description is damaged ({trouble})") from None
     fill(network, tensors, path)
@@ -71,7 +73,8 @@ def load_authors(path: str | Path) -> EpsilonDenoiser:
         network = load_lightning(path)
     except ValueError as trouble:
         raise InputError(str(trouble)) from None
-    denoiser = EpsilonDenoiser(network, DiscreteVariancePreserving(network.steps))
+    chain = DiscreteVariancePreserving(network.steps)
+    denoiser = EpsilonDenoiser(network, chain, names=("phi",))
     return channels_last(denoiser).eval().requires_grad_(False)
 
 

@@ -70,7 +70,7 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
         else:
             widths = [m.width * 2**i for i in range(m.levels)]
             network = ResUNet(channels, len(self.ranges), widths)
-        return EpsilonDenoiser(network, self.process, self.ranges)
+        return EpsilonDenoiser(network, self.process, self.ranges, self.family.shape_names)
 
     def noisy(
         self, x: Tensor, rows: Tensor, count: int, rng: torch.Generator

@@ -1,0 +1,178 @@
+"""Device and type change at one place: what crosses it is converted, and nothing else lives there.
+
+There is no second device here. Types stand in for it: a denoiser that computes in another type
+than its caller must be given all of its arguments in its own. The meta device, which refuses to
+meet a tensor of the CPU, finds tensors that would have stayed behind.
+"""
+
+from copy import deepcopy
+from functools import partial
+
+import pytest
+import torch
+
+from gibbsdiff.diffusion.analytic import GaussianDenoiser, MixtureDenoiser
+from gibbsdiff.diffusion.boundary import on_device
+from gibbsdiff.diffusion.calibration import Calibration
+from gibbsdiff.diffusion.denoiser import Denoiser, Estimate
+from gibbsdiff.diffusion.losses import losses
+from gibbsdiff.diffusion.process import VariancePreserving
+from gibbsdiff.diffusion.signal import NATURAL
+from gibbsdiff.diffusion.solvers import ddpm, few_step
+from gibbsdiff.diffusion.spectral import SpectralDenoiser
+from gibbsdiff.diffusion.tweedie import derivative
+from gibbsdiff.errors import InputError
+from gibbsdiff.noise import PixelNoise, PowerLawNoise
+from gibbsdiff.streams import Streams
+
+SHAPE = (32, 24)
+
+
+@pytest.fixture
+def network(small):
+    """A small network with a calibration of everything: c, gain and scatter."""
+    table = torch.linspace(-0.3, 0.3, 240, dtype=torch.float64).reshape(3, 8, 10)
+    calibration = Calibration(table, torch.eye(24, dtype=torch.float64), 0.1 * table)
+    return SpectralDenoiser(small(), NATURAL, calibration)
+
+
+def given(dtype=torch.float64):
+    phi = torch.tensor([[0.1, -0.5], [0.3, 0.6]], dtype=torch.float64)
+    noise = PowerLawNoise().covariance(SHAPE, phi, dtype)
+    x = GaussianDenoiser(NATURAL).prior(SHAPE, Streams.batch(0, 2), 3).to(dtype)
+    return x + noise.draw(Streams.batch(1, 2), 3), noise
+
+
+def same(one, other):
+    """Means and errors, bit by bit."""
+    return all(
+        a.dtype == b.dtype and torch.equal(a, b)
+        for a, b in zip(parts(one), parts(other), strict=True)
+    )
+
+
+def parts(estimate):
+    return estimate.mean, estimate.error.G, estimate.error.log_variance
+
+
+#: What may be done to a denoiser before it is called.
+CHANGES = [
+    lambda d, _z, _n: d,
+    lambda d, _z, _n: d.with_derivative_error(3),
+    lambda d, _z, _n: d.tiled(16),
+    lambda d, z, n: d.adapted(z[:1], n.rows([0])),
+    lambda d, z, n: d.adapted(z[:1], n.rows([0])).tiled(16).with_derivative_error(2),
+]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_computing_in_double_is_the_network_in_double(network, change):
+    z, noise = given()
+    direct = change(deepcopy(network).double(), z, noise)(z, noise)
+    assert same(change(on_device(network, "cpu", torch.float64), z, noise)(z, noise), direct)
+    assert network.dtype == torch.float32  # the one given stays as it is
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_double_in_and_out_of_a_network_in_single(network, change):
+    z, noise = given()
+    z32, noise32 = z.float(), noise.to(dtype=torch.float32)
+    direct = change(network, z32, noise32)(z32, noise32)
+    through = change(on_device(network, "cpu"), z, noise)(z, noise)
+    expected = Estimate(direct.mean.double(), direct.error.to(dtype=torch.float64))
+    assert same(through, expected)
+
+
+def test_single_through_the_boundary_is_the_network_itself(network):
+    z, noise = given(torch.float32)
+    assert same(on_device(network, "cpu")(z, noise), network(z, noise))
+
+
+class Strict(Denoiser):
+    """The Wiener filter in one type, which takes nothing in any other."""
+
+    error_model = True
+
+    def __init__(self, dtype):
+        self.dtype = dtype
+        self.calls = 0
+
+    def __call__(self, z, noise):
+        self.calls += 1
+        for tensor in (z, noise.power, noise.descriptor, noise.shape_parameters):
+            assert tensor.dtype == self.dtype
+            assert tensor.device.type == "cpu"
+        return GaussianDenoiser(NATURAL)(z, noise)
+
+
+@pytest.mark.parametrize("sampler", [few_step, partial(ddpm, process=VariancePreserving())])
+def test_samplers_hand_over_everything_in_the_denoisers_type(sampler):
+    z, noise = given()
+    strict = Strict(torch.float32)
+    draw = sampler(on_device(strict, "cpu"), z, noise, Streams.batch(2, 2))
+    assert strict.calls > 1
+    assert draw.x.dtype == draw.mean.dtype == torch.float64
+    exact = sampler(GaussianDenoiser(NATURAL), z, noise, Streams.batch(2, 2))
+    # The noise is drawn by the caller, in its own type: only the call is rounded.
+    assert torch.allclose(draw.x, exact.x, atol=1e-4)
+
+
+def test_capabilities_cross_the_boundary(network):
+    for inner in (network, network.with_derivative_error(), GaussianDenoiser(NATURAL)):
+        outer = on_device(inner, "cpu", torch.float64)
+        for name in ("channels", "error_model", "adaptable"):
+            assert getattr(outer, name) == getattr(inner, name)
+        assert (outer.scatter is None) == (inner.scatter is None)
+        assert outer.scatter is None or torch.equal(outer.scatter, inner.scatter)
+        assert outer.digest() == inner.digest()
+        assert outer.dtype == torch.float64
+    assert network.with_derivative_error().digest() != network.digest()
+    outer = on_device(network, "cpu")
+    assert outer.with_derivative_error().digest() == network.with_derivative_error().digest()
+
+
+def test_what_has_nothing_to_change_is_returned():
+    exact = GaussianDenoiser(NATURAL)
+    assert on_device(exact, "cpu") is exact
+
+
+def test_a_mean_without_error_and_noise_without_a_spectrum_cross_too():
+    noise = PixelNoise.weighted(torch.ones(SHAPE)).covariance(SHAPE, torch.ones(2, 1).double())
+    z = torch.ones(2, 1, *SHAPE, dtype=torch.float64)
+
+    def half(z, noise):
+        assert z.dtype == noise.variance.dtype == torch.float32
+        return z / 2
+
+    half.dtype = torch.float32
+    mean, error = on_device(half, "cpu")(z, noise)
+    assert error is None
+    assert torch.equal(mean, z / 2)
+
+
+def test_a_device_that_is_not_there_is_one_line(network):
+    for device in ("cuda:99", "nonsense"):
+        with pytest.raises(InputError, match=rf"device '{device}': not available") as trouble:
+            on_device(network, device)
+        assert "\n" not in str(trouble.value)
+
+
+def test_nothing_stays_on_the_cpu(network):
+    """All that a network's denoiser does on a device, but for the float64 algebra of eq. (13)."""
+    z, noise = (t.to("meta") for t in given(torch.float32))
+    rng = Streams.batch(0, 2)
+    denoiser = network.to("meta")
+    mixture = MixtureDenoiser(
+        [1.0, 2.0], [torch.tensor(0.4), torch.tensor(0.5)], [NATURAL.power(SHAPE)[0]] * 2
+    )
+    found = [
+        losses(denoiser, z, z, noise).relative,
+        derivative(lambda at: (denoiser(at, noise).mean, ()), z, noise)[1],
+        noise.draw(rng, 3),
+        noise.scaled(torch.ones(2)).rows(torch.tensor([0])).level,
+        denoiser(z, noise).error.times(torch.zeros(2, 3, 8, dtype=torch.float64)).G,
+    ]
+    for each in (denoiser, denoiser.tiled(16), GaussianDenoiser(NATURAL), mixture):
+        mean, error = each(z, noise)
+        found += [mean, error.draw(rng, 3), error.spectrum(), error.pixel_variance()]
+    assert {tensor.device.type for tensor in found} == {"meta"}
