@@ -47,6 +47,7 @@ types: $(TOOLS)
 
 bench: $(READY)
 	$(BIN)/python benchmarks/phi_step.py
+	$(BIN)/python benchmarks/import_time.py
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo demo-cosmo
