@@ -9,7 +9,7 @@ from gibbsdiff.cosmo.infer import dust_model
 from gibbsdiff.cosmo.mock import held_out
 from gibbsdiff.data.images import turned
 from gibbsdiff.errors import InputError
-from gibbsdiff.evidence.calibration import calibrate, one, report
+from gibbsdiff.evidence.calibration import calibrate, calibration_report, one
 from gibbsdiff.evidence.calibration.paired import halves
 from gibbsdiff.streams import Streams
 
@@ -78,7 +78,7 @@ def test_maps_are_judged_with_and_without_the_networks_error(maps, model):
 )
 def test_gaussian_dust_is_calibrated(method, more):
     configuration = patch_configuration(batch=60, size=64, method=method, **more)
-    result = report(calibrate(configuration, 60), PARAMETERS)
+    result = calibration_report(calibrate(configuration, 60), PARAMETERS)
     assert result.smallest > result.limit, result.table()
     # Ranks of few effective draws are coarse but fair; z-scores need the tails as well.
     assert 0.75 < min(p.z_sd for p in result.parameters) < 1.5

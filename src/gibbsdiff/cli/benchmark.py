@@ -9,10 +9,11 @@ import typer
 
 from gibbsdiff.cli import app
 from gibbsdiff.cli.progress import bar_for
+from gibbsdiff.cli.sbc import Device
 from gibbsdiff.errors import InputError
 
 if TYPE_CHECKING:
-    from gibbsdiff.evidence.benchmark.methods import Options
+    from gibbsdiff.evidence.benchmark.methods import Setup
 
 benchmark = typer.Typer(
     help="The paper's tables and figures, with other denoisers beside.", no_args_is_help=True
@@ -56,7 +57,7 @@ def images(
     methods: Annotated[
         str | None,
         typer.Option(
-            help="Some of noisy,bm3d,bm3d-used,dncnn,nlm,told,marginal-first,marginal,gibbs."
+            help="Some of noisy,bm3d,bm3d-used,dncnn,nlm,known-noise,marginal-first,marginal,gibbs."
         ),
     ] = None,
     dncnn: Annotated[
@@ -70,6 +71,7 @@ def images(
     model: Model = "natural",
     side: Side = 256,
     seed: Seed = 1,
+    device: Device = "cpu",
     cluster: Cluster = None,
 ) -> None:
     """PSNR and SSIM on a folder of test images: σ 0.06, 0.1, 0.2 × φ -1, 0, 1 × methods.
@@ -84,12 +86,12 @@ def images(
 
     groups = _groups(methods, dncnn)
     files = files_for_tests(data, hold_out_every, selection)[:limit]
-    options = _options(model, dncnn, chains, iterations, paper_setting, calls)
+    setup = _setup(model, dncnn, chains, iterations, paper_setting, calls, device)
     name = dataset or data.resolve().name
-    wanted = tasks(files, name, groups, options, side=side, seed=seed)
+    wanted = tasks(files, name, groups, setup, side=side, seed=seed)
     with mapper(cluster) as work, bar_for(name, len(wanted)) as done:
         records = run(wanted, out, mapper=work, watch=lambda count, _: done(count))
-    for file in write(records, out, _heading(options)):
+    for file in write(records, out, _heading(setup)):
         print(file)
 
 
@@ -110,13 +112,13 @@ def figure(
     model: Model = "natural",
     side: Side = 256,
     seed: Seed = 1,
+    device: Device = "cpu",
     cluster: Cluster = None,
 ) -> None:
     """Examples as in the paper: noisy, truth, a sample, the mean, and the posterior of (σ, φ)."""
     import json
 
-    from gibbsdiff.evidence.benchmark.examples import examples
-    from gibbsdiff.evidence.benchmark.examples import figure as draw
+    from gibbsdiff.evidence.benchmark.examples import examples, examples_figure
     from gibbsdiff.evidence.benchmark.images import files_for_tests
     from gibbsdiff.evidence.cluster import mapper
     from gibbsdiff.io.atomic import write_atomically
@@ -126,15 +128,15 @@ def figure(
     wanted = _numbers("--phi", slopes)
     PowerLawNoise().check([[sigma, phi] for phi in wanted])
     files = files_for_tests(data, hold_out_every, selection)
-    options = _options(model, None, chains, iterations, paper_setting, calls)
-    with mapper(cluster) as work:
+    setup = _setup(model, None, chains, iterations, paper_setting, calls, device)
+    with mapper(cluster) as work, bar_for("examples", len(wanted)) as done:
         rows = examples(
-            files, options, sigma=sigma, slopes=wanted, side=side, seed=seed, mapper=work
+            files, setup, sigma=sigma, slopes=wanted, side=side, seed=seed, mapper=work, watch=done
         )
     out.mkdir(parents=True, exist_ok=True)
     facts = [row.facts for row in rows]
     write_atomically(out / "examples.json", json.dumps(facts, indent=1) + "\n")
-    save(draw(rows), out / "examples.png")
+    save(examples_figure(rows), out / "examples.png")
     print(out / "examples.png")
 
 
@@ -152,21 +154,29 @@ def cost(
     calls: Calls = 12,
     model: Model = "natural",
     side: Side = 256,
+    device: Device = "cpu",
 ) -> None:
     """What one draw of x costs: the paper's sampler and U-Net, ours with as many steps, ours."""
     from gibbsdiff.data.images import protocol_images
+    from gibbsdiff.diffusion.boundary import on_device
     from gibbsdiff.evidence.benchmark.images import files_for_tests
     from gibbsdiff.evidence.benchmark.paper import SIGMA
-    from gibbsdiff.evidence.benchmark.sampler_cost import accuracies, costs, markdown
+    from gibbsdiff.evidence.benchmark.sampler_cost import (
+        accuracies,
+        costs,
+        markdown,
+        paper_network,
+    )
     from gibbsdiff.evidence.cluster import on_one_thread
     from gibbsdiff.io.atomic import write_atomically
     from gibbsdiff.pretrained import load_model
 
     files = files_for_tests(data)[: max(1, accuracy)]
-    x, ours = protocol_images(files, side), load_model(model)
+    x = protocol_images(files, side)
+    ours, theirs = (on_device(d, device) for d in (load_model(model), paper_network()))
 
     def measure(count: int) -> str:
-        found = costs(ours, x[:1], SIGMA, timed=timed, calls=calls, phi=phi)
+        found = costs(ours, x[:1], SIGMA, theirs=theirs, timed=timed, calls=calls, phi=phi)
         return markdown(found, accuracies(ours, x, SIGMA, calls=calls, phi=phi) if count else ())
 
     text = on_one_thread(measure, accuracy)
@@ -189,15 +199,20 @@ def _groups(methods: str | None, dncnn: Path | None) -> list[str]:
     return groups
 
 
-def _options(
-    model: str, dncnn: Path | None, chains: int, iterations: int, paper: bool, calls: int
-) -> Options:
-    from gibbsdiff.evidence.benchmark.methods import PAPER, Options
-    from gibbsdiff.evidence.benchmark.methods import Chains as Setting
+def _setup(
+    model: str,
+    dncnn: Path | None,
+    chains: int,
+    iterations: int,
+    paper: bool,
+    calls: int,
+    device: str,
+) -> Setup:
+    from gibbsdiff.evidence.benchmark.methods import PAPER, ChainLength, Setup
 
-    how = PAPER if paper else Setting(chains, iterations, iterations // 4)
+    length = PAPER if paper else ChainLength(chains, iterations, iterations // 4)
     path = None if dncnn is None else str(dncnn)
-    return Options(model, path, how, calls).with_digests()
+    return Setup(model, path, length, calls, device).with_digests()
 
 
 def _numbers(option: str, text: str) -> list[float]:
@@ -207,17 +222,17 @@ def _numbers(option: str, text: str) -> list[float]:
         raise InputError(f"{option} {text}: numbers with commas between are needed") from None
 
 
-def _heading(options: Options) -> str:
+def _heading(setup: Setup) -> str:
     import platform
     from datetime import date
 
     from gibbsdiff import __version__
 
-    how = options.gibbs
+    how = setup.gibbs
     return (
         f"gibbsdiff {__version__}, {date.today().isoformat()}, {platform.machine()}, one thread. "
-        f"Model {options.model} (SHA-256 {options.digest('model')}…). Gibbs: {how.chains} chains "
-        f"× {how.iterations} iterations, {how.burn_in} of them burn-in, {options.calls} calls for "
+        f"Model {setup.model} (SHA-256 {setup.digest('model')}…). Gibbs: {how.chains} chains "
+        f"× {how.iterations} iterations, {how.burn_in} of them burn-in, {setup.calls} calls for "
         f"a draw of x, starts: {how.starts}. Nothing is clipped; periodic noise; mean ± standard "
         "error over images."
     )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gibbsdiff.cli import app
 from gibbsdiff.cli.progress import bar_for
+from gibbsdiff.errors import InputError
 
 if TYPE_CHECKING:
-    from gibbsdiff.evidence.calibration import Configuration
+    from gibbsdiff.evidence.calibration import CalibrationRun
 
 sbc = typer.Typer(
     help="Calibration: are posteriors as wide as they should be?", no_args_is_help=True
@@ -34,6 +36,13 @@ class NoiseName(StrEnum):
     white = "white"
 
 
+class DensityName(StrEnum):
+    """What the marginal method draws φ from."""
+
+    laplace = "laplace"
+    polynomial = "polynomial"
+
+
 Method = Annotated[MethodName, typer.Option(help="What is calibrated.")]
 Runs = Annotated[int, typer.Option(help="Simulated observations.", min=2)]
 Chains = Annotated[int, typer.Option(help="Of Gibbs.", min=2)]
@@ -44,6 +53,11 @@ Batch = Annotated[int, typer.Option(help="Runs worked on together: a task.", min
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)]
 Cluster = Annotated[str | None, typer.Option(help="local:N, or the address of a Dask scheduler.")]
 Out = Annotated[Path, typer.Option(help="Folder of results and figures.")]
+Density = Annotated[
+    DensityName | None,
+    typer.Option(help="What the marginal method draws φ from.", show_default="laplace"),
+]
+Device = Annotated[str, typer.Option(help="Where networks run: cpu, cuda, cuda:1, …")]
 
 
 @sbc.callback()
@@ -62,8 +76,10 @@ def gaussian(
     noise: Annotated[NoiseName, typer.Option(help="Family of the noise.")] = NoiseName.power_law,
     channels: Annotated[int, typer.Option(help="1 or 3.", min=1, max=3)] = 1,
     iterations: Annotated[
-        int, typer.Option(help="Of Gibbs; 6 times as many where slow.", min=30)
-    ] = 200,
+        int | None,
+        typer.Option(help="Of Gibbs; 6 times as many where slow.", min=30, show_default="200"),
+    ] = None,
+    density: Density = None,
     batch: Batch = 50,
     seed: Seed = 0,
     cluster: Cluster = None,
@@ -73,24 +89,48 @@ def gaussian(
 
     Results are kept in OUT after every batch; the same command goes on from there.
     """
-    from gibbsdiff.evidence.calibration import gaussian_configuration
+    from gibbsdiff.evidence.calibration import CalibrationRun
 
-    arguments = {"size": size, "sigma": sigma_range, "method": method.value, "noise": noise.value}
+    arguments: dict[str, Any] = {"size": size, "sigma": sigma_range}
+    arguments |= {"method": method.value, "noise": noise.value}
     if channels != 1:
         arguments["channels"] = channels
+    arguments |= options_of_method(
+        method,
+        gibbs={"iterations": (iterations, 200)},
+        marginal={"density": (density, DensityName.laplace)},
+    )
     if method == MethodName.gibbs:
-        arguments |= {"iterations": iterations, "burn_in": 3 * iterations // 10}
-    configuration = gaussian_configuration(seed, min(batch, runs), **arguments)
+        arguments["burn_in"] = 3 * arguments["iterations"] // 10
+    configuration = CalibrationRun("gaussian", arguments, seed, min(batch, runs))
     name = f"gaussian-{method.value}-{noise.value}-{size}"
     run_and_show(configuration, runs, out, name, cluster)
 
 
+def options_of_method(
+    method: MethodName,
+    *,
+    gibbs: Mapping[str, tuple[Any, Any]],
+    marginal: Mapping[str, tuple[Any, Any]],
+) -> dict[str, Any]:
+    """What was given for the method, or its default; what is of the other method is refused.
+
+    Both have (given, default) by name; None is not given.
+    """
+    own, other = (gibbs, marginal) if method == MethodName.gibbs else (marginal, gibbs)
+    for name, (given, _) in other.items():
+        if given is not None:
+            raise InputError(f"--{name.replace('_', '-')}: not an option of --method {method}")
+    chosen = {name: default if given is None else given for name, (given, default) in own.items()}
+    return {n: v.value if isinstance(v, StrEnum) else v for n, v in chosen.items()}
+
+
 def run_and_show(
-    configuration: Configuration, runs: int, out: Path, name: str, cluster: str | None = None
+    configuration: CalibrationRun, runs: int, out: Path, name: str, cluster: str | None = None
 ) -> None:
     """Calibrate with a progress bar; write OUT/NAME.jsonl and OUT/NAME.png; print the table."""
-    from gibbsdiff.evidence.calibration import calibrate, report
-    from gibbsdiff.evidence.calibration.figure import figure
+    from gibbsdiff.evidence.calibration import calibrate, calibration_report
+    from gibbsdiff.evidence.calibration.figure import rank_figure
     from gibbsdiff.evidence.cluster import mapper
     from gibbsdiff.plots import save
 
@@ -98,7 +138,7 @@ def run_and_show(
     out.mkdir(parents=True, exist_ok=True)
     with mapper(cluster) as work, bar_for("sbc", runs) as watch:
         records = calibrate(configuration, runs, out / f"{name}.jsonl", mapper=work, watch=watch)
-    result = report(records, names)
+    result = calibration_report(records, names)
     print(result.table())
-    save(figure(result, name), out / f"{name}.png")
+    save(rank_figure(result, name), out / f"{name}.png")
     print(f"figure: {out / f'{name}.png'}")

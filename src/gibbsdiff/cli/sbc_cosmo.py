@@ -61,7 +61,7 @@ def cosmo(
 
     Results are kept in OUT after every batch; the same command goes on from there.
     """
-    from gibbsdiff.cli.sbc_images import run_twice
+    from gibbsdiff.cli.sbc_images import run_paired
     from gibbsdiff.cosmo.calibration import PARAMETERS, patch_configuration
 
     kind = signal or (SignalName.gaussian if dust is None else SignalName.dust)
@@ -77,4 +77,4 @@ def cosmo(
     name = f"cosmo-{kind.value}-{method.value}-{size}"
     title = f"σ, H0 and ω_b uniform on the prior box, {size}²"
     twice = kind == SignalName.dust
-    run_twice(configuration, runs, out, name, title, PARAMETERS, cluster, twice)
+    run_paired(configuration, runs, out, name, title, PARAMETERS, cluster, twice)

@@ -12,21 +12,22 @@ import typer
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.cli.sbc import (
     Batch,
-    BurnIn,
     Calls,
-    Chains,
     Cluster,
-    Iterations,
+    Density,
+    DensityName,
+    Device,
     Method,
     MethodName,
     Out,
     Runs,
     Seed,
+    options_of_method,
     sbc,
 )
 
 if TYPE_CHECKING:
-    from gibbsdiff.evidence.calibration import Configuration
+    from gibbsdiff.evidence.calibration import CalibrationRun
 
 
 class Starts(StrEnum):
@@ -34,6 +35,7 @@ class Starts(StrEnum):
 
     marginal = "marginal"
     prior = "prior"
+    paper = "paper"
 
 
 @sbc.command()
@@ -45,11 +47,19 @@ def images(
         tuple[float, float], typer.Option(help="Prior of σ, uniform: low and high.")
     ] = (0.01, 1.0),
     method: Method = MethodName.gibbs,
-    stages: Annotated[int, typer.Option(help="Of the marginal method.", min=1, max=2)] = 2,
-    chains: Chains = 4,
-    iterations: Iterations = 60,
-    burn_in: BurnIn = 30,
-    starts: Annotated[Starts, typer.Option(help="Of Gibbs chains.")] = Starts.marginal,
+    stages: Annotated[
+        int | None, typer.Option(help="Of the marginal method.", min=1, max=2, show_default="2")
+    ] = None,
+    density: Density = None,
+    chains: Annotated[int | None, typer.Option(help="Of Gibbs.", min=2, show_default="4")] = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(help="Of Gibbs, burn-in included.", min=10, show_default="60"),
+    ] = None,
+    burn_in: Annotated[int | None, typer.Option(help="Of Gibbs.", min=0, show_default="30")] = None,
+    starts: Annotated[
+        Starts | None, typer.Option(help="Of Gibbs chains.", show_default="marginal")
+    ] = None,
     calls: Calls = 12,
     model: Annotated[str, typer.Option(help="Model of the package, or a model file.")] = "natural",
     hold_out_every: Annotated[
@@ -58,6 +68,7 @@ def images(
     selection: Annotated[int, typer.Option(help="Leave out the first N of these.", min=0)] = 0,
     batch: Batch = 10,
     seed: Seed = 0,
+    device: Device = "cpu",
     cluster: Cluster = None,
     out: Out = Path("sbc"),
 ) -> None:
@@ -65,23 +76,29 @@ def images(
 
     Results are kept in OUT after every batch; the same command goes on from there.
     """
-    from gibbsdiff.evidence.calibration.images import PARAMETERS, photograph_configuration
+    from gibbsdiff.evidence.calibration.images import PARAMETERS, photographs_run
 
     arguments: dict[str, Any] = {"size": size, "sigma": sigma_range, "method": method.value}
     arguments |= {"calls": calls, "hold_out_every": hold_out_every, "selection": selection}
-    if method == MethodName.gibbs:
-        arguments |= {"chains": chains, "iterations": iterations, "burn_in": burn_in}
-        arguments |= {"starts": starts.value}
-    else:
-        arguments |= {"stages": stages}
-    configuration = photograph_configuration(data, seed, min(batch, runs), model, **arguments)
+    arguments |= {"device": device}
+    arguments |= options_of_method(
+        method,
+        gibbs={
+            "chains": (chains, 4),
+            "iterations": (iterations, 60),
+            "burn_in": (burn_in, 30),
+            "starts": (starts, Starts.marginal),
+        },
+        marginal={"stages": (stages, 2), "density": (density, DensityName.laplace)},
+    )
+    configuration = photographs_run(data, seed, min(batch, runs), model, **arguments)
     title = f"σ uniform on [{sigma_range[0]:g}, {sigma_range[1]:g}], {size}²"
     name = f"images-{method.value}-{size}"
-    run_twice(configuration, runs, out, name, title, PARAMETERS, cluster)
+    run_paired(configuration, runs, out, name, title, PARAMETERS, cluster)
 
 
-def run_twice(
-    configuration: Configuration,
+def run_paired(
+    configuration: CalibrationRun,
     runs: int,
     out: Path,
     name: str,
@@ -90,12 +107,12 @@ def run_twice(
     cluster: str | None,
     both: bool = True,
 ) -> None:
-    """Calibrate with a progress bar; print the report, or both of them, raw and with model error;
-    write the tables and figures.
+    """Calibrate with a progress bar; print the report of the posterior as it is and, of `both`
+    halves of every run, that with the network's error; write the tables and figures.
     """
-    from gibbsdiff.evidence.calibration import calibrate, report
+    from gibbsdiff.evidence.calibration import calibrate, calibration_report
     from gibbsdiff.evidence.calibration.box import bias_lines, box_figure
-    from gibbsdiff.evidence.calibration.figure import figure
+    from gibbsdiff.evidence.calibration.figure import rank_figure
     from gibbsdiff.evidence.calibration.paired import halves
     from gibbsdiff.evidence.cluster import mapper
     from gibbsdiff.io.atomic import write_atomically
@@ -112,10 +129,10 @@ def run_twice(
         (wide, "with the network's own error added, eq. (12)", "model-error"),
     ):
         if half:
-            result = report(half, parameters)
+            result = calibration_report(half, parameters)
             parts += ["", f"{words}:", result.table()]
             files.append(out / f"{name}-{ending}.png")
-            save(figure(result, f"{name}, {words}"), files[-1])
+            save(rank_figure(result, f"{name}, {words}"), files[-1])
     files.append(out / f"{name}-box.png")
     save(box_figure(raw, parameters, f"{name}, {title}"), files[-1])
     text = "\n".join(parts)

@@ -15,30 +15,25 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from gibbsdiff.cosmo.infer import (
-    FLOOR,
-    DustModel,
-    centre_of,
-    climb,
-    dust_model,
-    start_of,
-)
+from gibbsdiff.cosmo.infer import DustModel, dust_model, problem_of, with_floor
 from gibbsdiff.cosmo.mock import held_out
-from gibbsdiff.cosmo.moment_start import MomentStart
 from gibbsdiff.data.images import turned
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.signal import TabulatedSignal
-from gibbsdiff.diffusion.solvers import Sampler, few_step
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.evidence.calibration.paired import Twice, by_chains, by_marginal, once
-from gibbsdiff.evidence.calibration.sbc import Configuration, Problem
-from gibbsdiff.inference.gibbs import Settings
-from gibbsdiff.inference.marginal import Marginal, Mode
+from gibbsdiff.evidence.calibration.methods import (
+    chain_options,
+    inference_method,
+    marginal_options,
+)
+from gibbsdiff.evidence.calibration.paired import PairedParameters
+from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
+from gibbsdiff.inference.problem import Problem
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.pretrained import find
-from gibbsdiff.streams import Streams
+from gibbsdiff.streams import Key, Streams
 
 PARAMETERS = ("sigma", "H0", "omega_b")
 SMALLEST = 16
@@ -61,7 +56,7 @@ def patches(
     burn_in: int = 20,
     longer: int = 1,
     calls: int = 1,
-) -> Problem:
+) -> CalibrationProblem:
     """Gaussian dust with the spectrum of simulated dust; or maps of the file `dust` that the model
     was not trained on, shifted, flipped and transposed at random, and the network.
 
@@ -73,29 +68,30 @@ def patches(
         raise InputError(f"method {method}: gibbs or marginal")
     noise = CMBNoise()
     # An exact draw of x costs next to nothing: fewer transitions of φ for each of them.
-    brief = {"transitions": 2, "warm_up": 100} if dust is None else {}
-    settings = Settings(chains, iterations, burn_in, stop_when_converged=False, **brief)
+    brief: dict[str, Any] = {"transitions": 2, "warm_up": 100} if dust is None else {}
+    options = (
+        marginal_options()
+        if method == "marginal"
+        else chain_options(iterations, burn_in, chains=chains, calls=calls, **brief)
+    )
     denoiser: GaussianDenoiser | SpectralDenoiser
     signal: Callable[[Streams], Tensor]
     if dust is None:
         denoiser, moments = GaussianDenoiser(DUST), None
         signal = partial(_gaussian, denoiser, size)
-        sampler: Sampler = partial(few_step, calls=1)
     else:
         found = _model(size, model, model_digest)
         denoiser, moments = found.denoiser, found.moments
         signal = partial(shifted, dust, dust_digest, size, model, model_digest)
         signal(Streams(0, []))  # a file that is not there is found before any work
-        sampler = partial(few_step, calls=calls, floor=FLOOR)
-    search = partial(_mode, moments)
-    if method == "marginal":
-        run = by_marginal(noise, denoiser, search)
-    else:
-        centre = partial(centre_of, noise=noise, moments=moments)
-        run = by_chains(noise, denoiser, settings, sampler, search, longer=longer, centre=centre)
-    if dust is None:
-        return Problem(noise, signal, once(run, len(PARAMETERS)))
-    return Problem(Twice(noise), signal, run)
+        options = with_floor(options)
+
+    def problem(y: Tensor, keys: tuple[Key, ...]) -> Problem:
+        return problem_of(y, denoiser, denoiser.signal, noise, moments, keys)
+
+    paired = dust is not None
+    run = inference_method(problem, options, longer=longer, paired=paired)
+    return CalibrationProblem(PairedParameters(noise) if paired else noise, signal, run)
 
 
 def shifted(
@@ -122,13 +118,6 @@ def _gaussian(denoiser: GaussianDenoiser, size: int, rng: Streams) -> Tensor:
     return denoiser.prior((size, size), rng).float()
 
 
-def _mode(moments: MomentStart | None, search: Marginal) -> Mode:
-    assert isinstance(search.denoiser, GaussianDenoiser | SpectralDenoiser)
-    signal = search.denoiser.signal
-    rows = [start_of(row[None], signal, search.noise, moments) for row in search.y]
-    return climb(search, torch.cat(rows), signal)
-
-
 @lru_cache(maxsize=2)
 def _model(size: int, model: str | None, expected: str) -> DustModel:
     if expected and _digest(model or f"dust{size}") != expected:
@@ -153,7 +142,7 @@ def patch_configuration(
     seed: int = 0,
     batch: int = 10,
     **arguments: Any,
-) -> Configuration:
+) -> CalibrationRun:
     """The problem above, by name: the digests of the maps and of the model are part of it."""
     known = dict(arguments)
     if dust is None:
@@ -165,6 +154,4 @@ def patch_configuration(
         dust_model(size, model)
         known["model_digest"] = _digest(str(model) if model else f"dust{size}")
         known["model"] = None if model is None else str(model)
-        if known.get("method") == "gibbs":
-            batch = 1  # draws are made with a denoiser that is adapted to one map
-    return Configuration("gibbsdiff.cosmo.calibration:patches", known, seed, batch)
+    return CalibrationRun("dust", known, seed, batch)

@@ -4,7 +4,7 @@ The first three map an image y (C, H, W) and the noise's covariance, or None, to
 (C, H, W); each says what it is told. The last two draw x | y, φ and fit into the Gibbs sampler.
 """
 
-from gibbsdiff.evidence.baselines.bm3d import bm3d_as_used, bm3d_told
+from gibbsdiff.evidence.baselines.bm3d import bm3d_as_used, bm3d_with_spectrum
 from gibbsdiff.evidence.baselines.dncnn import DnCNN, load_dncnn
 from gibbsdiff.evidence.baselines.guidance import dps, pigdm
 from gibbsdiff.evidence.baselines.interface import Baseline
@@ -14,7 +14,7 @@ __all__ = [
     "Baseline",
     "DnCNN",
     "bm3d_as_used",
-    "bm3d_told",
+    "bm3d_with_spectrum",
     "dps",
     "load_dncnn",
     "non_local_means",

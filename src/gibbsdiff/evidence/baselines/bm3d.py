@@ -25,7 +25,7 @@ from gibbsdiff.evidence.baselines.interface import (
 from gibbsdiff.noise.covariance import SpectralCovariance
 
 
-def bm3d_told(y: Tensor, noise: SpectralCovariance | None) -> Tensor:
+def bm3d_with_spectrum(y: Tensor, noise: SpectralCovariance | None) -> Tensor:
     """BM3D told the exact spectrum N(k) of the noise: the paper's baseline, not blind."""
     if noise is None:
         raise InputError("BM3D told the noise needs its covariance; bm3d_as_used estimates it")

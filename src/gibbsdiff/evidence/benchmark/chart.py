@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 
 from gibbsdiff.evidence.benchmark.methods import ROWS
 from gibbsdiff.evidence.benchmark.paper import printed
-from gibbsdiff.evidence.benchmark.store import Record
+from gibbsdiff.evidence.benchmark.store import BenchmarkRecord
 from gibbsdiff.evidence.benchmark.summary import cells_of, pick, rows_of, sets_of, value
 from gibbsdiff.plots.style import BLUE, GREEN, GREY, INK, NORMAL, ORANGE, PURPLE, SKY, SMALL, tidy
 from gibbsdiff.plots.style import VERMILION as RED
@@ -21,7 +21,7 @@ STYLE: dict[str, tuple[str, str]] = {
     "bm3d-used": (ORANGE, "v"),
     "dncnn": (GREEN, "D"),
     "nlm": (GREY, "v"),
-    "told": (INK, "_"),
+    "known-noise": (INK, "_"),
     "marginal-first": (SKY, "o"),
     "marginal": (BLUE, "o"),
     "gibbs-sample": (PURPLE, "x"),
@@ -32,7 +32,7 @@ STYLE: dict[str, tuple[str, str]] = {
 PRINTED = {"bm3d": "bm3d", "dncnn": "dncnn", "sample": "gibbs-sample", "mean": "gibbs-tweedie"}
 
 
-def chart(records: Sequence[Record]) -> Figure:
+def chart(records: Sequence[BenchmarkRecord]) -> Figure:
     """PSNR + 20 log₁₀ σ, the gain over y, a panel for each set; hollow signs are the paper's."""
     sets = sets_of(records)
     page = Figure(figsize=(10.5, 0.6 + 3.4 * len(sets)), layout="constrained")
@@ -44,7 +44,7 @@ def chart(records: Sequence[Record]) -> Figure:
     return page
 
 
-def panel(axis: Axes, records: Sequence[Record], dataset: str) -> None:
+def panel(axis: Axes, records: Sequence[BenchmarkRecord], dataset: str) -> None:
     """One set: a column for each cell."""
     tidy(axis)
     cells = cells_of(records)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from torch import Tensor
 from gibbsdiff.data.images import PROTOCOL_SIDE
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.benchmark.images import Task, observe
-from gibbsdiff.evidence.benchmark.methods import Options, chains
+from gibbsdiff.evidence.benchmark.methods import Setup, chains
 from gibbsdiff.evidence.cluster import Mapper, serial
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.metrics import psnr
@@ -41,6 +41,7 @@ class Example:
             "truth": p.truth,
             "found": [r.mean for r in p.rows],
             "sd": [r.sd for r in p.rows],
+            "total_sd": [r.total_sd for r in p.rows],
             "rhat": [r.rhat for r in p.rows],
             "noisy": self._psnr(p.observed),
             "sample": self._psnr(p.samples[0]),
@@ -56,31 +57,40 @@ class Example:
 def work(task: Task) -> Example:
     """One example, by Gibbs chains."""
     x, seen = observe(task)
-    posterior = chains(seen, task.options)
+    posterior = chains(seen, task.setup)
     return Example(task.index, x[0], posterior.with_truth((task.sigma, task.phi)))
 
 
 def examples(
     files: Sequence[Path],
-    options: Options,
+    setup: Setup,
     *,
     sigma: float = SIGMA,
     slopes: Sequence[float] = SLOPES,
     side: int = PROTOCOL_SIDE,
     seed: int = 1,
     mapper: Mapper = serial,
+    watch: Callable[[int], None] | None = None,
 ) -> list[Example]:
-    """Another image for each φ, in the order of the files; they start again when used up."""
+    """Another image for each φ, in the order of the files; they start again when used up.
+
+    `watch` is told how many are done.
+    """
     if not files or not slopes:
         raise InputError("examples need images and values of φ")
     wanted = [
-        Task("", i, str(files[i % len(files)]), sigma, phi, "gibbs", options, side, seed)
+        Task("", i, str(files[i % len(files)]), sigma, phi, "gibbs", setup, side, seed)
         for i, phi in enumerate(slopes)
     ]
-    return sorted(mapper(work, wanted), key=lambda example: example.index)
+    found = []
+    for example in mapper(work, wanted):
+        found.append(example)
+        if watch is not None:
+            watch(len(found))
+    return sorted(found, key=lambda example: example.index)
 
 
-def figure(rows: Sequence[Example]) -> Figure:
+def examples_figure(rows: Sequence[Example]) -> Figure:
     """A row for each example: four pictures with their PSNR above, then the corner plot."""
     page = Figure(figsize=(12.5, 3.0 * len(rows)))
     page.set_layout_engine("constrained", w_pad=0.03, h_pad=0.03)
@@ -99,5 +109,5 @@ def figure(rows: Sequence[Example]) -> Figure:
             picture(axis, image, title)
         left.axes[0].set_ylabel(f"σ = {p.truth[0]:g}, φ = {p.truth[1]:g}", fontsize=NORMAL)
         d = len(p.names)
-        corner(right.subplots(d, d, squeeze=False), p.phi, p.names, p.truth)
+        corner(right.subplots(d, d, squeeze=False), p)
     return page

@@ -16,9 +16,9 @@ import torch
 
 from gibbsdiff.data.images import PROTOCOL_SIDE, Folder, image_files, protocol_images, split
 from gibbsdiff.errors import InputError
-from gibbsdiff.evidence.benchmark.methods import GROUPS, Observation, Options, setting
-from gibbsdiff.evidence.benchmark.paper import CELLS, Cell
-from gibbsdiff.evidence.benchmark.store import Record, Store
+from gibbsdiff.evidence.benchmark.methods import GROUPS, Observation, Setup, setting
+from gibbsdiff.evidence.benchmark.paper import CELLS, SigmaPhi
+from gibbsdiff.evidence.benchmark.store import BenchmarkRecord, Store
 from gibbsdiff.evidence.cluster import Mapper, serial
 from gibbsdiff.metrics import psnr, ssim
 from gibbsdiff.streams import Streams
@@ -38,7 +38,7 @@ class Task:
     sigma: float
     phi: float
     group: str
-    options: Options = field(default_factory=Options)
+    setup: Setup = field(default_factory=Setup)
     side: int = PROTOCOL_SIDE
     seed: int = SEED
 
@@ -60,14 +60,14 @@ def observe(task: Task) -> tuple[torch.Tensor, Observation]:
     # Methods that draw have streams of their own in every cell: another length of key than noise.
     cell = (round(1e4 * task.sigma), round(1e4 * (task.phi + 10)))
     own = Streams(task.seed, [(task.index, *cell)]).integers(0, 2**31 - 1)
-    return x, Observation(y, noise, int(own[0]))
+    return x, Observation(y, noise, (task.sigma, task.phi), int(own[0]))
 
 
-def work(task: Task) -> list[Record]:
+def work(task: Task) -> list[BenchmarkRecord]:
     """The records of a task, a row of the tables each."""
     x, seen = observe(task)
     records = []
-    for row, found in GROUPS[task.group](seen, task.options).items():
+    for row, found in GROUPS[task.group](seen, task.setup).items():
         estimate = found.x[None].to(x)
         records.append(
             {
@@ -85,6 +85,7 @@ def work(task: Task) -> list[Record]:
                 "calls": found.calls,
                 "found": found.phi,
                 "sd": found.sd,
+                "total_sd": found.total_sd,
             }
         )
     return records
@@ -105,15 +106,15 @@ def tasks(
     files: Sequence[Path],
     dataset: str,
     groups: Iterable[str],
-    options: Options,
+    setup: Setup,
     *,
-    cells: Sequence[Cell] = CELLS,
+    cells: Sequence[SigmaPhi] = CELLS,
     side: int = PROTOCOL_SIDE,
     seed: int = SEED,
 ) -> list[Task]:
     """All of them, image by image, so that an early stop leaves whole images."""
     return [
-        Task(dataset, index, str(path), sigma, phi, group, options, side, seed)
+        Task(dataset, index, str(path), sigma, phi, group, setup, side, seed)
         for index, path in enumerate(files)
         for sigma, phi in cells
         for group in groups
@@ -126,7 +127,7 @@ def benchmark(
     *,
     mapper: Mapper = serial,
     watch: Callable[[int, int], None] | None = None,
-) -> list[Record]:
+) -> list[BenchmarkRecord]:
     """Do the tasks that OUT/images.jsonl does not hold yet; all its records, of all sets.
 
     `watch` is told how many of the tasks are done, and how many there are.
@@ -134,7 +135,7 @@ def benchmark(
     if not wanted:
         raise InputError("nothing to do: no images or no methods")
     first = wanted[0]
-    groups = {task.group: setting(task.group, task.options) for task in wanted}
+    groups = {task.group: setting(task.group, task.setup) for task in wanted}
     protocol = {"side": first.side, "seed": first.seed, "boundary": "periodic"}
     Path(out).mkdir(parents=True, exist_ok=True)
     store = Store(Path(out) / RESULTS, protocol, groups)

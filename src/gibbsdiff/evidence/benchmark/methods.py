@@ -9,29 +9,30 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
+from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.denoiser import Denoiser
-from gibbsdiff.diffusion.solvers import few_step
-from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.evidence.baselines import bm3d_as_used, bm3d_told, load_dncnn, non_local_means
+from gibbsdiff.evidence.baselines import (
+    bm3d_as_used,
+    bm3d_with_spectrum,
+    load_dncnn,
+    non_local_means,
+)
 from gibbsdiff.evidence.baselines.dncnn import DnCNN
-from gibbsdiff.inference.denoise import FIRST, denoise
-from gibbsdiff.inference.gibbs import Settings, gibbs
-from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.evidence.complete import infer_completely
+from gibbsdiff.inference.denoise import problem_of
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.inference.starts import regression_start, spread
+from gibbsdiff.inference.problem import Options, Starts
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.pretrained import find, load_model
-from gibbsdiff.streams import Streams
 
 
 @dataclass(frozen=True)
-class Chains:
+class ChainLength:
     """A Gibbs run: how many chains, iterations in all, and how many of them are burn-in.
 
     `starts`: "marginal" is around the mode that the marginal method finds, over-dispersed;
@@ -41,30 +42,31 @@ class Chains:
     chains: int = 2
     iterations: int = 20
     burn_in: int = 5
-    starts: str = "marginal"
+    starts: Starts = "marginal"
 
 
 #: 16 chains of 40 iterations, the last 20 kept.
-PAPER = Chains(16, 40, 20, "paper")
+PAPER = ChainLength(16, 40, 20, "paper")
 
 
 @dataclass(frozen=True)
-class Options:
-    """What methods need to know: files, and how the Gibbs sampler runs.
+class Setup:
+    """What methods need to know: files, how the Gibbs sampler runs, and where networks do.
 
     `digests` are those of the files here: a worker elsewhere must have the same.
     """
 
     model: str = "natural"
     dncnn: str | None = None
-    gibbs: Chains = field(default_factory=Chains)
+    gibbs: ChainLength = field(default_factory=ChainLength)
     calls: int = 12
+    device: str = "cpu"
     digests: tuple[tuple[str, str], ...] = ()
 
-    def with_digests(self) -> Options:
+    def with_digests(self) -> Setup:
         """The same, files read once: missing or foreign ones are found before any work."""
         seen = [("model", file_digest(find(self.model)))]
-        load_model(self.model)
+        network(self.model, seen[0][1], self.device)
         if self.dncnn is not None:
             load_dncnn(self.dncnn)
             seen.append(("dncnn", file_digest(self.dncnn)))
@@ -76,10 +78,11 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Attempt:
     """x̂ (C, H, W), seconds on the clock and of the processor, and network calls.
 
-    φ is as found: means and standard deviations over the posterior, for blind methods.
+    Blind methods also have φ as found: means over the posterior, standard deviations given the
+    network, and those with the network's own error, eq. (12).
     """
 
     x: Tensor
@@ -88,73 +91,66 @@ class Estimate:
     calls: int = 0
     phi: tuple[float, ...] | None = None
     sd: tuple[float, ...] | None = None
+    total_sd: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True)
 class Observation:
-    """y (1, C, H, W), the noise's true covariance for those who are told, and a seed."""
+    """y (1, C, H, W), the noise's true covariance and parameters (σ, φ) for methods that are not
+    blind, and a seed.
+    """
 
     y: Tensor
     noise: SpectralCovariance
+    phi: tuple[float, float]
     seed: int
 
 
-Group = Callable[[Observation, Options], dict[str, Estimate]]
+Group = Callable[[Observation, Setup], dict[str, Attempt]]
 
 
-def noisy(seen: Observation, options: Options) -> dict[str, Estimate]:
+def noisy(seen: Observation, setup: Setup) -> dict[str, Attempt]:
     """y itself."""
-    return {"noisy": Estimate(seen.y[0])}
+    return {"noisy": Attempt(seen.y[0])}
 
 
-def baseline(name: str, seen: Observation, options: Options) -> dict[str, Estimate]:
+def baseline(name: str, seen: Observation, setup: Setup) -> dict[str, Attempt]:
     """One of the package's baselines, by name."""
     if name == "dncnn":
-        method: Any = dncnn(_path(options), options.digest("dncnn"))
+        method: Any = dncnn(_path(setup), setup.digest("dncnn"), setup.device)
     else:
-        method = {"bm3d": bm3d_told, "bm3d-used": bm3d_as_used, "nlm": non_local_means}[name]
+        method = {"bm3d": bm3d_with_spectrum, "bm3d-used": bm3d_as_used, "nlm": non_local_means}[
+            name
+        ]
     calls = 1 if name == "dncnn" else 0
-    return {name: _timed(lambda: Estimate(method(seen.y[0], seen.noise), calls=calls))}
+    return {name: _timed(lambda: Attempt(method(seen.y[0], seen.noise), calls=calls))}
 
 
-def told(seen: Observation, options: Options) -> dict[str, Estimate]:
+def known_noise(seen: Observation, setup: Setup) -> dict[str, Attempt]:
     """D(y, N) at the true φ: what the weights can do at best."""
-    denoiser = network(options.model, options.digest("model"))
+    known = dict(zip(PowerLawNoise().names, seen.phi, strict=True))
 
-    def run() -> Estimate:
-        with torch.no_grad():
-            return Estimate(denoiser(seen.y, seen.noise).mean[0], calls=1)
+    def run() -> Attempt:
+        found = inferred(seen, setup, Options(samples=0, seed=seen.seed), known)
+        return Attempt(found.mean, calls=found.calls)
 
-    return {"told": _timed(run)}
+    return {"known-noise": _timed(run)}
 
 
-def marginal(seen: Observation, options: Options, *, both: bool) -> dict[str, Estimate]:
+def marginal(seen: Observation, setup: Setup, *, both: bool) -> dict[str, Attempt]:
     """E[x | y, φ̂] at the mode of p(φ | y): by its first stage alone, or by both."""
-    denoiser = network(options.model, options.digest("model"))
-
-    def run() -> Estimate:
-        posterior = denoise(
-            seen.y[0],
-            model=denoiser,
-            method="marginal",
-            boundary="periodic",
-            second_stage=both,
-            calls=options.calls,
-            samples=0,
-            seed=seen.seed,
-        )
-        return _estimate(posterior, posterior.mean)
-
-    return {"marginal" if both else "marginal-first": _timed(run)}
+    options = Options("marginal", calls=setup.calls, second_stage=both, samples=0, seed=seen.seed)
+    name = "marginal" if both else "marginal-first"
+    return {name: _timed(lambda: _attempt(inferred(seen, setup, options)))}
 
 
-def gibbs_rows(seen: Observation, options: Options) -> dict[str, Estimate]:
+def gibbs_rows(seen: Observation, setup: Setup) -> dict[str, Attempt]:
     """One sample x̂, and E[x | y] by averaging the draws and by Tweedie; one run for all three."""
     found: list[Posterior] = []
 
-    def run() -> Estimate:
-        found.append(chains(seen, options))
-        return _estimate(found[0], found[0].mean)
+    def run() -> Attempt:
+        found.append(chains(seen, setup))
+        return _attempt(found[0])
 
     tweedie = _timed(run)
     (posterior,) = found
@@ -167,33 +163,30 @@ def gibbs_rows(seen: Observation, options: Options) -> dict[str, Estimate]:
     }
 
 
-def chains(seen: Observation, options: Options) -> Posterior:
-    """The Gibbs sampler as the options say, on periodic power-law noise."""
-    how, noise = options.gibbs, PowerLawNoise()
-    denoiser: Denoiser = network(options.model, options.digest("model"))
-    rng = Streams(seen.seed, [(0, 3, chain) for chain in range(how.chains)])
-    start, calls = regression_start(seen.y, noise), 0
-    if how.starts == "marginal":
-        search = Marginal(seen.y, noise, denoiser, seed=seen.seed)
-        mode = search.mode(start, most=FIRST - 1 - len(noise.parameters))
-        starts = spread(mode.phi[0], mode.covariance[0], noise, rng)
-        denoiser, calls = search.drawing(mode.phi), search.calls
-    else:
-        starts = noise.draw_prior(rng)
-        starts[:, 0] = start[:, 0]
-    settings = Settings(
-        chains=how.chains,
-        iterations=how.iterations,
+def chains(seen: Observation, setup: Setup) -> Posterior:
+    """The Gibbs sampler of the length that the set-up says."""
+    how = setup.gibbs
+    options = Options(
+        "gibbs",
+        how.chains,
+        how.iterations - how.burn_in,
+        setup.calls,
         burn_in=how.burn_in,
-        keep_samples=1,
+        starts=how.starts,
         stop_when_converged=False,
         seed=seen.seed,
     )
-    sampler = partial(few_step, calls=options.calls)
-    (posterior,) = gibbs(
-        seen.y, noise, denoiser, settings=settings, sampler=sampler, start=starts[None]
-    )
-    return replace(posterior, calls=posterior.calls + calls)
+    return inferred(seen, setup, options)
+
+
+def inferred(
+    seen: Observation, setup: Setup, options: Options, known: dict[str, float] | None = None
+) -> Posterior:
+    """The posterior as `gibbsdiff.denoise` finds it, on periodic power-law noise."""
+    denoiser = network(setup.model, setup.digest("model"), setup.device)
+    problem, _ = problem_of(seen.y[0], PowerLawNoise(), known or {}, denoiser, "periodic")
+    (posterior,) = infer_completely(problem, options)
+    return posterior
 
 
 GROUPS: dict[str, Group] = {
@@ -202,7 +195,7 @@ GROUPS: dict[str, Group] = {
     "bm3d-used": partial(baseline, "bm3d-used"),
     "dncnn": partial(baseline, "dncnn"),
     "nlm": partial(baseline, "nlm"),
-    "told": told,
+    "known-noise": known_noise,
     "marginal-first": partial(marginal, both=False),
     "marginal": partial(marginal, both=True),
     "gibbs": gibbs_rows,
@@ -215,7 +208,7 @@ ROWS = {
     "bm3d-used": "BM3D as used, σ estimated",
     "dncnn": "DnCNN, blind",
     "nlm": "non-local means, σ estimated",
-    "told": "ours, told the truth",
+    "known-noise": "ours, told the truth",
     "marginal-first": "ours, blind: marginal mean, first stage",
     "marginal": "ours, blind: marginal mean, both stages",
     "gibbs-sample": "ours, blind: one Gibbs sample x̂",
@@ -228,31 +221,31 @@ ROWS_OF = {
 }
 
 
-def setting(group: str, options: Options) -> dict[str, Any]:
+def setting(group: str, setup: Setup) -> dict[str, Any]:
     """What a group's results depend on besides the observation."""
-    ours: dict[str, Any] = {"model": options.digest("model")}
+    ours: dict[str, Any] = {"model": setup.digest("model")}
     known: dict[str, dict[str, Any]] = {
-        "dncnn": {"dncnn": options.digest("dncnn")},
-        "told": ours,
+        "dncnn": {"dncnn": setup.digest("dncnn")},
+        "known-noise": ours,
         "marginal-first": ours,
-        "marginal": {**ours, "calls": options.calls},
-        "gibbs": {**ours, "calls": options.calls, **asdict(options.gibbs)},
+        "marginal": {**ours, "calls": setup.calls},
+        "gibbs": {**ours, "calls": setup.calls, **asdict(setup.gibbs)},
     }
     return known.get(group, {})
 
 
 @lru_cache(maxsize=2)
-def network(model: str, expected: str) -> SpectralDenoiser:
-    """The model, loaded once in every process."""
+def network(model: str, expected: str, device: str = "cpu") -> Denoiser:
+    """The model, loaded once in every process; it computes on the device."""
     _same(find(model), expected)
-    return load_model(model)
+    return on_device(load_model(model), device)
 
 
 @lru_cache(maxsize=2)
-def dncnn(path: str, expected: str) -> DnCNN:
-    """DnCNN, loaded once in every process."""
+def dncnn(path: str, expected: str, device: str = "cpu") -> DnCNN:
+    """DnCNN, loaded once in every process; it computes on the device."""
     _same(Path(path), expected)
-    return load_dncnn(path)
+    return load_dncnn(path).to(device)
 
 
 def _same(path: Path, expected: str) -> None:
@@ -260,23 +253,28 @@ def _same(path: Path, expected: str) -> None:
         raise InputError(f"{path}: not the same file on every machine of the cluster")
 
 
-def _path(options: Options) -> str:
-    if options.dncnn is None:
+def _path(setup: Setup) -> str:
+    if setup.dncnn is None:
         raise InputError("method dncnn: give the file of its weights with --dncnn")
-    return options.dncnn
+    return setup.dncnn
 
 
-def _estimate(posterior: Posterior, x: Tensor) -> Estimate:
+def _attempt(posterior: Posterior) -> Attempt:
     rows = posterior.rows
-    means, sds = tuple(r.mean for r in rows), tuple(r.sd for r in rows)
-    return Estimate(x, calls=posterior.calls, phi=means, sd=sds)
+    return Attempt(
+        posterior.mean,
+        calls=posterior.calls,
+        phi=tuple(r.mean for r in rows),
+        sd=tuple(r.sd for r in rows),
+        total_sd=tuple(r.total_sd for r in rows),
+    )
 
 
-def _timed(run: Callable[[], Estimate]) -> Estimate:
+def _timed(run: Callable[[], Attempt]) -> Attempt:
     clock, processor = time.perf_counter(), time.process_time()
-    estimate = run()
+    attempt = run()
     return replace(
-        estimate,
+        attempt,
         seconds=time.perf_counter() - clock,
         processor=time.process_time() - processor,
     )

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 
 Metric = Literal["psnr", "ssim"]
-Cell = tuple[float, float]
+SigmaPhi = tuple[float, float]
 
 SIGMA = (0.06, 0.1, 0.2)
 PHI = (-1.0, 0.0, 1.0)
-CELLS: tuple[Cell, ...] = tuple((sigma, phi) for sigma in SIGMA for phi in PHI)
+CELLS: tuple[SigmaPhi, ...] = tuple((sigma, phi) for sigma in SIGMA for phi in PHI)
 SETS = ("imagenet", "cbsd68")
 #: Columns of a cell, as keys and as they are called in tables.
-ROWS = {
+PAPER_ROWS = {
     "bm3d": "BM3D, told the spectrum",
     "dncnn": "DnCNN",
     "sample": "GDiff, one sample x̂",
@@ -58,17 +58,17 @@ _SSIM = {
 }
 
 
-def _table(text: str) -> dict[Cell, dict[str, Printed]]:
+def _table(text: str) -> dict[SigmaPhi, dict[str, Printed]]:
     table = {}
     for sigma, line in zip(SIGMA, text.strip().splitlines(), strict=True):
         values = [float(word) for word in line.split()]
         pairs = [Printed(*values[i : i + 2]) for i in range(0, len(values), 2)]
         for i, phi in enumerate(PHI):
-            table[sigma, phi] = dict(zip(ROWS, pairs[4 * i : 4 * i + 4], strict=True))
+            table[sigma, phi] = dict(zip(PAPER_ROWS, pairs[4 * i : 4 * i + 4], strict=True))
     return table
 
 
-PRINTED: dict[Metric, dict[str, dict[Cell, dict[str, Printed]]]] = {
+PRINTED: dict[Metric, dict[str, dict[SigmaPhi, dict[str, Printed]]]] = {
     "psnr": {name: _table(text) for name, text in _PSNR.items()},
     "ssim": {name: _table(text) for name, text in _SSIM.items()},
 }

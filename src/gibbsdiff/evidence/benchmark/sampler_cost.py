@@ -41,7 +41,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Accuracy:
-    """Errors of the φ that the residual y - x of one draw tells: (σ̂/σ - 1, φ̂ - φ) per image."""
+    """Errors (σ̂/σ - 1, φ̂ - φ), per image, of what the residual y - x of one draw says of φ."""
 
     name: str
     sigma: float
@@ -121,13 +121,13 @@ def accuracies(
             for i in range(len(x)):
                 y, noise = observed(x[i : i + 1], sigma, phi, 1, i)
                 drawn = sampler(ours, y, noise, Streams(2, [(i,)])).x
-                rows.append(told_by(y - drawn, sigma, phi))
+                rows.append(errors_of_phi(y - drawn, sigma, phi))
             out.append(Accuracy(name, sigma, phi, torch.cat(rows)))
     return out
 
 
-def told_by(noise: Tensor, sigma: float, phi: float) -> Tensor:
-    """(σ̂/σ - 1, φ̂ - φ) of noise (1, C, H, W), by maximum likelihood: (1, 2)."""
+def errors_of_phi(noise: Tensor, sigma: float, phi: float) -> Tensor:
+    """(σ̂/σ - 1, φ̂ - φ) with (σ̂, φ̂) of noise (1, C, H, W) by maximum likelihood: (1, 2)."""
     family = PowerLawNoise(phi=(-3.0, 3.0))
     density = family.log_posterior(family.statistic(noise))
     start = torch.tensor([[sigma, phi]], dtype=torch.float64)

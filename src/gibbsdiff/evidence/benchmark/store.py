@@ -14,9 +14,9 @@ from typing import Any
 
 from gibbsdiff.errors import InputError
 
-FORMAT = "gibbsdiff-benchmark-1"
+FORMAT = "gibbsdiff-benchmark-2"
 KEYS = ("set", "index", "image", "sigma", "phi", "group", "row", "psnr", "ssim")
-Record = dict[str, Any]
+BenchmarkRecord = dict[str, Any]
 
 
 class Store:
@@ -30,7 +30,7 @@ class Store:
         self, path: str | Path, protocol: dict[str, Any], settings: dict[str, dict[str, Any]]
     ) -> None:
         self.path = Path(path)
-        self.records: list[Record] = []
+        self.records: list[BenchmarkRecord] = []
         self.settings: dict[str, dict[str, Any]] = {}
         # Through JSON and back, so that a tuple equals the list that it became.
         self.protocol, self.wanted = (json.loads(json.dumps(d)) for d in (protocol, settings))
@@ -41,9 +41,9 @@ class Store:
             if group in settings:
                 _compare(self.path, group, there, self.wanted[group])
 
-    def add(self, records: Sequence[Record]) -> None:
+    def add(self, records: Sequence[BenchmarkRecord]) -> None:
         """Append the records of one task, all in one write."""
-        lines: list[Record] = []
+        lines: list[BenchmarkRecord] = []
         if not self.begun:
             lines.append({"format": FORMAT, "protocol": self.protocol})
         for group in {r["group"] for r in records} - set(self.settings):
@@ -53,7 +53,7 @@ class Store:
         self.begun = True
         self.records.extend(records)
 
-    def _append(self, lines: Sequence[Record]) -> None:
+    def _append(self, lines: Sequence[BenchmarkRecord]) -> None:
         text = "".join(json.dumps(line) + "\n" for line in lines)
         with self.path.open("a", encoding="utf-8") as file:
             file.write(text)

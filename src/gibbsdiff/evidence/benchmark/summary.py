@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from gibbsdiff.evidence.benchmark.methods import ROWS
-from gibbsdiff.evidence.benchmark.paper import PRINTED, Cell, Metric, printed
-from gibbsdiff.evidence.benchmark.paper import ROWS as PAPER_ROWS
-from gibbsdiff.evidence.benchmark.store import Record
+from gibbsdiff.evidence.benchmark.paper import PAPER_ROWS, PRINTED, Metric, SigmaPhi, printed
+from gibbsdiff.evidence.benchmark.store import BenchmarkRecord
 
 METRICS: tuple[Metric, ...] = ("psnr", "ssim")
 BLIND = ("gibbs-tweedie", "marginal", "marginal-first")  # what stands for our blind mean
@@ -34,28 +33,28 @@ def value(numbers: Iterable[float]) -> Value:
     return Value(float(x.mean()), error, len(x))
 
 
-def sets_of(records: Sequence[Record]) -> list[str]:
+def sets_of(records: Sequence[BenchmarkRecord]) -> list[str]:
     """Names of the sets, in order of appearance."""
     return list(dict.fromkeys(r["set"] for r in records))
 
 
-def cells_of(records: Sequence[Record]) -> list[Cell]:
+def cells_of(records: Sequence[BenchmarkRecord]) -> list[SigmaPhi]:
     """The (σ, φ) that occur, sorted."""
     return sorted({(r["sigma"], r["phi"]) for r in records})
 
 
-def rows_of(records: Sequence[Record]) -> list[str]:
+def rows_of(records: Sequence[BenchmarkRecord]) -> list[str]:
     """The rows that occur, in the order of the tables."""
     there = {r["row"] for r in records}
     return [row for row in ROWS if row in there]
 
 
-def pick(records: Sequence[Record], **wanted: Any) -> list[Record]:
+def pick(records: Sequence[BenchmarkRecord], **wanted: Any) -> list[BenchmarkRecord]:
     """The records with these values."""
     return [r for r in records if all(r[key] == v for key, v in wanted.items())]
 
 
-def common(records: Sequence[Record]) -> list[Record]:
+def common(records: Sequence[BenchmarkRecord]) -> list[BenchmarkRecord]:
     """Only those images of a set that every row has in every cell: a fair comparison."""
     kept = []
     for dataset in sets_of(records):
@@ -69,20 +68,22 @@ def common(records: Sequence[Record]) -> list[Record]:
     return kept
 
 
-def paired(records: Sequence[Record], first: str, second: str, metric: Metric) -> Value | None:
+def paired(
+    records: Sequence[BenchmarkRecord], first: str, second: str, metric: Metric
+) -> Value | None:
     """first - second on the images that both have, in one cell of one set."""
     a, b = ({r["index"]: r[metric] for r in records if r["row"] == row} for row in (first, second))
     both = sorted(set(a) & set(b))
     return value(a[i] - b[i] for i in both) if both else None
 
 
-def blind_row(records: Sequence[Record]) -> str | None:
+def blind_row(records: Sequence[BenchmarkRecord]) -> str | None:
     """The row that stands for our blind mean: Gibbs by Tweedie if there, else the marginal's."""
     there = {r["row"] for r in records}
     return next((row for row in BLIND if row in there), None)
 
 
-def accuracy(records: Sequence[Record]) -> dict[str, dict[str, Value]]:
+def accuracy(records: Sequence[BenchmarkRecord]) -> dict[str, dict[str, Value]]:
     """For blind rows: σ̂/σ - 1 and φ̂ - φ, by row and parameter."""
     out: dict[str, dict[str, Value]] = {}
     for row in rows_of(records):
@@ -95,7 +96,7 @@ def accuracy(records: Sequence[Record]) -> dict[str, dict[str, Value]]:
     return out
 
 
-def losses(records: Sequence[Record], dataset: str) -> list[str]:
+def losses(records: Sequence[BenchmarkRecord], dataset: str) -> list[str]:
     """What is worse than others, and than the paper: a line each, in PSNR."""
     mine = pick(records, set=dataset)
     lines = []
@@ -122,7 +123,7 @@ def losses(records: Sequence[Record], dataset: str) -> list[str]:
     return lines
 
 
-def summarised(records: Sequence[Record]) -> dict[str, Any]:
+def summarised(records: Sequence[BenchmarkRecord]) -> dict[str, Any]:
     """Everything in the tables as plain data."""
     out: dict[str, Any] = {}
     for dataset in sets_of(records):

@@ -9,9 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from gibbsdiff.evidence.benchmark.methods import ROWS
-from gibbsdiff.evidence.benchmark.paper import ROWS as PAPER_ROWS
-from gibbsdiff.evidence.benchmark.paper import Metric, printed
-from gibbsdiff.evidence.benchmark.store import Record
+from gibbsdiff.evidence.benchmark.paper import PAPER_ROWS, Metric, printed
+from gibbsdiff.evidence.benchmark.store import BenchmarkRecord
 from gibbsdiff.evidence.benchmark.summary import (
     Value,
     accuracy,
@@ -30,7 +29,7 @@ DIGITS: dict[Metric, tuple[int, int]] = {"psnr": (2, 2), "ssim": (3, 3)}
 TITLES: dict[Metric, str] = {"psnr": "PSNR in dB", "ssim": "SSIM"}
 
 
-def markdown(records: Sequence[Record], heading: str = "") -> str:
+def markdown(records: Sequence[BenchmarkRecord], heading: str = "") -> str:
     """All sets: what is worse first, then PSNR, SSIM, what it costs, and how well φ is found."""
     parts = [heading] if heading else []
     for dataset in sets_of(records):
@@ -48,12 +47,12 @@ def markdown(records: Sequence[Record], heading: str = "") -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def _section(mine: Sequence[Record], dataset: str, which: str) -> str:
+def _section(mine: Sequence[BenchmarkRecord], dataset: str, which: str) -> str:
     both = [(m, quality_table(mine, dataset, m)) for m in DIGITS]
     return "\n\n".join(f"### {dataset}: {TITLES[m]}{which}\n\n{table}" for m, table in both)
 
 
-def quality_table(records: Sequence[Record], dataset: str, metric: Metric) -> str:
+def quality_table(records: Sequence[BenchmarkRecord], dataset: str, metric: Metric) -> str:
     """Rows are methods, columns cells; the paper's rows are marked as printed."""
     cells = cells_of(records)
     head = ["", "n", *(f"{sigma:g}, {phi:g}" for sigma, phi in cells)]
@@ -72,7 +71,7 @@ def quality_table(records: Sequence[Record], dataset: str, metric: Metric) -> st
     return "Columns are σ, φ.\n\n" + _table(head, body)
 
 
-def cost_table(records: Sequence[Record]) -> str:
+def cost_table(records: Sequence[BenchmarkRecord]) -> str:
     """Processor seconds on one thread, and network calls, per image."""
     body = []
     for row in rows_of(records):
@@ -86,7 +85,7 @@ def cost_table(records: Sequence[Record]) -> str:
     return _table(["", "processor seconds", "network calls"], body)
 
 
-def accuracy_table(records: Sequence[Record]) -> str:
+def accuracy_table(records: Sequence[BenchmarkRecord]) -> str:
     """Mean error of posterior means in every cell: σ̂/σ - 1 in per cent, and φ̂ - φ."""
     cells = cells_of(records)
     found = {cell: accuracy(pick(records, sigma=cell[0], phi=cell[1])) for cell in cells}
@@ -104,7 +103,7 @@ def accuracy_table(records: Sequence[Record]) -> str:
     return _table(["", *(f"{sigma:g}, {phi:g}" for sigma, phi in cells)], body)
 
 
-def write(records: Sequence[Record], out: str | Path, heading: str = "") -> list[Path]:
+def write(records: Sequence[BenchmarkRecord], out: str | Path, heading: str = "") -> list[Path]:
     """OUT/images.md, OUT/images.json and OUT/images.png, each replaced at once."""
     from gibbsdiff.evidence.benchmark.chart import chart
     from gibbsdiff.plots import save

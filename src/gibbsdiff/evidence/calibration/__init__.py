@@ -1,23 +1,24 @@
 """Is a method right about its own uncertainty? Simulation-based calibration, and the stationary
 distribution of Gibbs chains whose conditionals are wrong.
 
-    records = calibrate(gaussian_configuration(method="marginal"), runs=300, path="sbc.jsonl")
-    print(report(records, ("sigma", "phi")).table())
+    run = CalibrationRun("gaussian", {"method": "marginal"}, batch=50)
+    records = calibrate(run, runs=300, path="sbc.jsonl")
+    print(calibration_report(records, ("sigma", "phi")).table())
 """
 
 from gibbsdiff.evidence.calibration.methods import (
-    by_gibbs,
-    by_marginal,
+    chain_options,
     gaussian,
-    gaussian_configuration,
+    inference_method,
+    marginal_options,
 )
-from gibbsdiff.evidence.calibration.report import Report, report
+from gibbsdiff.evidence.calibration.report import CalibrationReport, calibration_report
 from gibbsdiff.evidence.calibration.sbc import (
-    Configuration,
-    Method,
+    CalibrationMethod,
+    CalibrationProblem,
+    CalibrationRun,
     Outcome,
-    Problem,
-    Record,
+    RankRecord,
     block,
     calibrate,
     one,
@@ -25,19 +26,19 @@ from gibbsdiff.evidence.calibration.sbc import (
 )
 
 __all__ = [
-    "Configuration",
-    "Method",
+    "CalibrationMethod",
+    "CalibrationProblem",
+    "CalibrationReport",
+    "CalibrationRun",
     "Outcome",
-    "Problem",
-    "Record",
-    "Report",
+    "RankRecord",
     "block",
-    "by_gibbs",
-    "by_marginal",
     "calibrate",
+    "calibration_report",
+    "chain_options",
     "gaussian",
-    "gaussian_configuration",
+    "inference_method",
+    "marginal_options",
     "one",
-    "report",
     "simulate",
 ]

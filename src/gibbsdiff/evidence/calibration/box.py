@@ -8,44 +8,47 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from gibbsdiff.evidence.calibration.sbc import Record
+from gibbsdiff.evidence.calibration.sbc import RankRecord
 from gibbsdiff.plots.style import NORMAL, SMALL, label, tidy
 
 RELATIVE = ("sigma",)  # parameters whose error is a fraction of the truth
 
 
-def box_figure(records: Sequence[Record], names: Sequence[str], title: str = "") -> Figure:
-    """For each parameter: R-hat, effective draws and error, at the truth of the first parameter and
-    of this one; of the second, for the first.
+def box_figure(records: Sequence[RankRecord], names: Sequence[str], title: str = "") -> Figure:
+    """The error of each parameter, at the truth of the first parameter and of this one (of the
+    second, for the first); for chains, R-hat and effective draws before it.
     """
-    page = Figure(figsize=(10.5, 0.6 + 2.9 * len(names)), layout="constrained")
-    axes = page.subplots(len(names), 3, squeeze=False)
+    chains = all(r.rhat is not None for r in records)
+    columns = 3 if chains else 1
+    page = Figure(figsize=(3.5 * columns, 0.6 + 2.9 * len(names)), layout="constrained")
+    axes = page.subplots(len(names), columns, squeeze=False)
     truth = np.array([r.truth for r in records])
     for i, name in enumerate(names):
         other = max(i, 1)
         plane, shown = truth[:, [0, other]], (names[0], names[other])
-        rhat = np.array([r.rhat[i] for r in records])
-        ess = np.array([r.ess[i] for r in records])
-        _scatter(axes[i, 0], plane, rhat, shown, f"R-hat of {label(name)}", (1.0, 1.2))
-        _scatter(axes[i, 1], plane, ess, shown, f"effective draws of {label(name)}", None)
+        if chains:
+            rhat = np.array([r.rhat for r in records])[:, i]
+            ess = np.array([r.ess for r in records])[:, i]
+            _scatter(axes[i, 0], plane, rhat, shown, f"R-hat of {label(name)}", (1.0, 1.2))
+            _scatter(axes[i, 1], plane, ess, shown, f"effective draws of {label(name)}", None)
         error = errors(records, i, name)
         most = float(np.quantile(np.abs(error), 0.95)) or 1.0
         relative = " / truth" if name in RELATIVE else ""
         words = f"(mean - truth){relative}, {label(name)}"
-        _scatter(axes[i, 2], plane, error, shown, words, (-most, most), "RdBu_r")
+        _scatter(axes[i, -1], plane, error, shown, words, (-most, most), "RdBu_r")
     if title:
         page.suptitle(title, fontsize=NORMAL)
     return page
 
 
-def errors(records: Sequence[Record], parameter: int, name: str) -> np.ndarray:
+def errors(records: Sequence[RankRecord], parameter: int, name: str) -> np.ndarray:
     """Posterior mean less truth, as a fraction of the truth for an amplitude."""
     truth = np.array([r.truth[parameter] for r in records])
     mean = np.array([r.mean[parameter] for r in records])
     return (mean - truth) / truth if name in RELATIVE else mean - truth
 
 
-def bias_lines(records: Sequence[Record], names: Sequence[str]) -> list[str]:
+def bias_lines(records: Sequence[RankRecord], names: Sequence[str]) -> list[str]:
     """Mean error with its standard error, the median, and the middle 90 %: a line each."""
     lines = []
     for i, name in enumerate(names):

@@ -8,11 +8,11 @@ from matplotlib.figure import Figure
 from scipy import stats
 
 from gibbsdiff.evidence.calibration.ranks import bins_for
-from gibbsdiff.evidence.calibration.report import Parameter, Report
+from gibbsdiff.evidence.calibration.report import CalibrationReport, ParameterReport
 from gibbsdiff.plots.style import BLUE, GREY, INK, NORMAL, SMALL, VERMILION, label, tidy
 
 
-def figure(report: Report, title: str = "") -> Figure:
+def rank_figure(report: CalibrationReport, title: str = "") -> Figure:
     """Rank histogram, ECDF difference with its band, coverage: a row of three per parameter.
 
     Grey is where 99 % of the bars, 95 % of whole ECDF curves and 95 % of coverages would lie.
@@ -32,7 +32,7 @@ def figure(report: Report, title: str = "") -> Figure:
     return page
 
 
-def histogram(axis: Axes, parameter: Parameter) -> None:
+def histogram(axis: Axes, parameter: ParameterReport) -> None:
     """Counts of ranks in equal bins; every bin is binomial when ranks are uniform."""
     n, bins = len(parameter.u), bins_for(len(parameter.u))
     low, high = stats.binom.ppf([0.005, 0.995], n, 1 / bins)
@@ -46,7 +46,7 @@ def histogram(axis: Axes, parameter: Parameter) -> None:
     axis.set_ylabel("runs", fontsize=SMALL)
 
 
-def ecdf(axis: Axes, parameter: Parameter) -> None:
+def ecdf(axis: Axes, parameter: ParameterReport) -> None:
     """F_n(z) - z. Above zero on the left and below on the right: the method is too confident."""
     band = parameter.band
     axis.fill_between(band.z, band.low, band.high, color=GREY, alpha=0.25, lw=0, step="mid")
@@ -58,7 +58,7 @@ def ecdf(axis: Axes, parameter: Parameter) -> None:
     axis.set_ylabel("ECDF - uniform", fontsize=SMALL)
 
 
-def covered(axis: Axes, parameter: Parameter) -> None:
+def covered(axis: Axes, parameter: ParameterReport) -> None:
     """Coverage of central intervals of every mass, minus that mass."""
     n, mass = len(parameter.u), np.linspace(0.01, 0.99, 99)
     inside = (np.abs(parameter.u[:, None] - 0.5) <= mass / 2).mean(0)

@@ -7,6 +7,7 @@ and with the network's own error added, eq. (12).
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -15,20 +16,23 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.data.images import PROTOCOL_SIDE, protocol_images
-from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.benchmark.images import files_for_tests
 from gibbsdiff.evidence.benchmark.methods import network
-from gibbsdiff.evidence.calibration.paired import Twice, by_chains, by_marginal
-from gibbsdiff.evidence.calibration.sbc import Configuration, Problem
-from gibbsdiff.inference.denoise import FIRST
-from gibbsdiff.inference.gibbs import Settings
-from gibbsdiff.inference.marginal import Marginal, Mode
-from gibbsdiff.inference.starts import regression_start
+from gibbsdiff.evidence.calibration.methods import (
+    chain_options,
+    inference_method,
+    marginal_options,
+)
+from gibbsdiff.evidence.calibration.paired import PairedParameters
+from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
+from gibbsdiff.inference.denoise import problem_of
+from gibbsdiff.inference.laplace import Density
+from gibbsdiff.inference.problem import Method, Problem
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.pretrained import find
-from gibbsdiff.streams import Streams
+from gibbsdiff.streams import Key, Streams
 
 PARAMETERS = ("sigma", "phi")
 
@@ -37,42 +41,48 @@ def photographs(
     data: str,
     size: int = 64,
     sigma: tuple[float, float] = (0.01, 1.0),
-    method: Literal["gibbs", "marginal"] = "gibbs",
+    method: Method = "gibbs",
     stages: int = 2,
+    density: Density = "laplace",
     chains: int = 4,
     iterations: int = 60,
     burn_in: int = 30,
     calls: int = 12,
-    starts: Literal["marginal", "prior"] = "marginal",
+    starts: Literal["marginal", "prior", "paper"] = "marginal",
     model: str = "natural",
     model_digest: str = "",
     hold_out_every: int = 0,
     selection: int = 0,
-) -> Problem:
+    device: str = "cpu",
+) -> CalibrationProblem:
     """Random crops of size² from a folder's test images by the paper's protocol, at 256².
 
-    Gibbs: the paper has 4 chains, 60 iterations, 30 of them burn-in. `starts`: around the mode of
-    the marginal method, or from the prior. Marginal: one `stages` or two, as `gibbsdiff.denoise`.
+    Every crop is inferred as `gibbsdiff.denoise(crop, boundary="periodic")` does it. Gibbs: the
+    paper has 4 chains, 60 iterations, 30 of them burn-in. `starts`: around the mode of the marginal
+    method, from the prior, or as in the paper. Marginal: one `stages` or two.
     """
     if not 16 <= size <= PROTOCOL_SIDE:
         raise InputError(f"size: {size} pixels; crops have 16 to {PROTOCOL_SIDE}")
-    if stages not in (1, 2) or starts not in ("marginal", "prior"):
-        raise InputError(f"stages {stages}, starts {starts}: 1 or 2, marginal or prior")
+    if stages not in (1, 2) or starts not in ("marginal", "prior", "paper"):
+        raise InputError(f"stages {stages}, starts {starts}: 1 or 2; marginal, prior or paper")
+    if method == "gibbs":
+        options = chain_options(iterations, burn_in, chains=chains, calls=calls, starts=starts)
+    elif method == "marginal":
+        options = marginal_options(calls=calls, second_stage=stages == 2, density=density)
+    else:
+        raise InputError(f"method {method}: gibbs or marginal")
     low, high = sigma
     noise = PowerLawNoise((low, high))
-    denoiser = network(model, model_digest)
+    denoiser = network(model, model_digest, device)
     signal = partial(crops, data, size, hold_out_every, selection)
     signal(Streams(0, []))  # a folder that is not there is found before any work
-    sampler = partial(few_step, calls=calls)
-    if method == "marginal":
-        second = sampler if stages == 2 else None
-        return Problem(Twice(noise), signal, by_marginal(noise, denoiser, _mode, second))
-    if method != "gibbs":
-        raise InputError(f"method {method}: gibbs or marginal")
-    settings = Settings(chains, iterations, burn_in, stop_when_converged=False)
-    from_mode = starts == "marginal"
-    chain = by_chains(noise, denoiser, settings, sampler, _mode, from_mode)
-    return Problem(Twice(noise), signal, chain)
+
+    def problem(y: Tensor, keys: tuple[Key, ...]) -> Problem:
+        first, _ = problem_of(y[0], noise, {}, denoiser, "periodic")
+        return replace(first, y=y.to(first.y), keys=keys)
+
+    run = inference_method(problem, options, paired=True)
+    return CalibrationProblem(PairedParameters(noise), signal, run)
 
 
 @lru_cache(maxsize=2)
@@ -93,15 +103,10 @@ def crops(data: str, size: int, hold_out_every: int, selection: int, rng: Stream
     return torch.stack(out) if out else images[:0, :, :size, :size]
 
 
-def _mode(search: Marginal) -> Mode:
-    start = regression_start(search.y, search.noise)
-    return search.mode(start, most=FIRST - 1 - len(PARAMETERS))
-
-
-def photograph_configuration(
+def photographs_run(
     data: str | Path, seed: int = 0, batch: int = 10, model: str = "natural", **arguments: Any
-) -> Configuration:
-    """The problem above, by name: the folder, and the model's digest, are part of it."""
+) -> CalibrationRun:
+    """The problem "photographs": the folder, and the model's digest, are part of it."""
     digest = file_digest(find(model))
     known = {"data": str(data), "model": model, "model_digest": digest, **arguments}
-    return Configuration("gibbsdiff.evidence.calibration.images:photographs", known, seed, batch)
+    return CalibrationRun("photographs", known, seed, batch)

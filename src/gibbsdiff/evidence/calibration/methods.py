@@ -1,107 +1,121 @@
-"""Methods that calibration can be asked about, and problems that it knows by name."""
+"""The package's own inference as a method to calibrate, and the problem "gaussian"."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
-from gibbsdiff.diffusion.solvers import Sampler, few_step
 from gibbsdiff.errors import InputError
-from gibbsdiff.evidence.calibration.sbc import Configuration, Method, Outcome, Problem, settled
-from gibbsdiff.inference.gibbs import Gibbs, Settings
-from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.evidence.calibration.sbc import (
+    CalibrationMethod,
+    CalibrationProblem,
+    Outcome,
+    settled,
+)
+from gibbsdiff.evidence.complete import infer_completely
+from gibbsdiff.inference.laplace import Density
+from gibbsdiff.inference.observation import ObservationModel
+from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.problem import Method, Options, Problem
 from gibbsdiff.noise import PowerLawNoise, StationaryNoise, WhiteNoise
-from gibbsdiff.noise.base import NoiseModel
-from gibbsdiff.streams import Streams
+from gibbsdiff.streams import Key, Streams
+
+DRAWS, CHAINS = 100, 4  # of the marginal method: as many draws as the two together
+
+ProblemOf = Callable[[Tensor, tuple[Key, ...]], Problem]
+"""y (B, C, H, W) and a key for each -> what `gibbsdiff.infer` is given."""
 
 
-def by_gibbs(
-    noise: NoiseModel,
-    denoiser: Denoiser,
-    settings: Settings | None = None,
-    sampler: Sampler | None = None,
-    longer: int = 1,
-) -> Method:
-    """Gibbs chains from draws of the prior, all observations in one batch.
+def inference_method(
+    problem_of: ProblemOf, options: Options, *, longer: int = 1, paired: bool = False
+) -> CalibrationMethod:
+    """`gibbsdiff.infer` with these options, random streams keyed by the runs.
 
-    Those that have not converged are run once more, from new draws of the prior, with `longer`
-    times as many iterations: weak noise mixes many times more slowly than strong noise.
+    Chains that have not converged are run once more, from the start, with `longer` times as many
+    iterations: weak noise mixes many times more slowly than strong noise. `paired` outcomes have
+    every parameter twice, for `PairedParameters`: as drawn, and with the network's own error,
+    eq. (12), by `Posterior.widened`.
     """
-    first = settings or Settings()
-    second = replace(first, iterations=longer * first.iterations, burn_in=longer * first.burn_in)
+    burn_in = None if options.burn_in is None else longer * options.burn_in
+    second = replace(options, draws=longer * options.draws, burn_in=burn_in)
 
-    def method(y: Tensor, rng: Streams) -> Outcome:
-        draws, spent = _gibbs(y, noise, denoiser, first, sampler, rng.fold(0))
-        calls = [spent] * len(y)
-        slow = [i for i, chains in enumerate(draws) if not settled(chains)]
+    def method(y: Tensor, rng: Streams) -> list[Outcome]:
+        problem = problem_of(y, rng.fold(0).keys)
+        found = infer_completely(problem, replace(options, seed=rng.seed))
+        calls = [p.calls for p in found]
+        slow = [i for i, p in enumerate(found) if p.is_chains and not settled(p.phi)]
         if slow and longer > 1:
-            # Runs now have different numbers of draws: the others are kept as they are.
-            again, more = _gibbs(y[slow], noise, denoiser, second, sampler, rng.rows(slow).fold(1))
-            for i, chains in zip(slow, again, strict=True):
-                draws[i] = chains
-                calls[i] += more
-        return Outcome(draws, calls)
+            again = replace(problem.rows(slow), keys=rng.rows(slow).fold(1).keys)
+            for i, p in zip(
+                slow, infer_completely(again, replace(second, seed=rng.seed)), strict=True
+            ):
+                found[i] = p
+                calls[i] += p.calls
+        seeds = rng.fold(2).integers(0, 2**31 - 1).tolist()
+        return [
+            outcome(p, spent, seed if paired else None)
+            for p, spent, seed in zip(found, calls, seeds, strict=True)
+        ]
 
     return method
 
 
-def _gibbs(
-    y: Tensor,
-    noise: NoiseModel,
-    denoiser: Denoiser,
-    settings: Settings,
-    sampler: Sampler | None,
-    rng: Streams,
-) -> tuple[list[Tensor], int]:
-    run = Gibbs(y, noise, denoiser, settings, sampler)
-    # Keyed by the run instead of the place in the batch.
-    keys = [(*key, chain) for key in rng.keys for chain in range(settings.chains)]
-    run.streams = Streams(rng.seed, keys)
-    chains = run.begin()
-    while not run.finished(chains):
-        run.step(chains)
-    return [p.phi for p in run.posteriors(chains)], chains.calls // len(y)
+def outcome(posterior: Posterior, calls: int, seed: int | None = None) -> Outcome:
+    """A posterior as calibration takes it; with a `seed`, every parameter twice: raw, and widened
+    by eq. (12).
+    """
+    p = posterior
+    draws = p.phi if seed is None else torch.cat([p.phi, p.widened(seed).phi], -1)
+    how = f"{p.method} ({', '.join(p.how)})" if p.how else p.method
+    return Outcome(draws, calls, not p.is_chains, p.is_chains or p.ended, how)
 
 
-def by_marginal(
-    noise: StationaryNoise, denoiser: Denoiser, draws: int = 400, chains: int = 4
-) -> Method:
-    """Independent draws by the marginal method, one observation after the other."""
+def chain_options(
+    iterations: int, burn_in: int, *, chains: int = 4, calls: int = 12, **others: Any
+) -> Options:
+    """Gibbs chains of a given length, for evidence: they do not stop when they have converged, and
+    no x is kept.
+    """
+    if not 0 <= burn_in < iterations:
+        raise InputError(f"burn-in {burn_in} must be shorter than the run of {iterations}")
+    return Options(
+        "gibbs",
+        chains,
+        iterations - burn_in,
+        calls,
+        samples=0,
+        burn_in=burn_in,
+        stop_when_converged=False,
+        **others,
+    )
 
-    def method(y: Tensor, rng: Streams) -> Outcome:
-        found, fine, calls = [], [], []
-        seeds = rng.integers(0, 2**62)
-        for row, seed in zip(y, seeds.tolist(), strict=True):
-            marginal = Marginal(row[None], noise, denoiser)
-            mode = marginal.mode()
-            found.append(marginal.draws(mode, draws // chains, seed, chains=chains)[0])
-            fine.append(bool(mode.converged.all()))
-            calls.append(marginal.calls)
-        return Outcome(found, calls, fine)
 
-    return method
+def marginal_options(**others: Any) -> Options:
+    """The marginal method, for evidence: 400 draws of φ, and no x is kept."""
+    return Options("marginal", CHAINS, DRAWS, samples=0, **others)
 
 
 def gaussian(
     size: int = 32,
     sigma: tuple[float, float] = (0.1, 1.0),
-    method: Literal["gibbs", "marginal"] = "gibbs",
+    method: Method = "gibbs",
     noise: Literal["power-law", "white"] = "power-law",
     channels: int = 1,
     iterations: int = 200,
     burn_in: int = 60,
     longer: int = 6,
     warm_up: int = 100,
-) -> Problem:
-    """A Gaussian signal with the spectrum of photographs: every conditional is exact, eq. (10).
-
-    What calibration finds here is the method's own fault.
+    density: Density = "laplace",
+) -> CalibrationProblem:
+    """A Gaussian signal with the spectrum of photographs: every conditional is exact, eq. (10), so
+    that what calibration finds is the method's own fault. Chains start from draws of the prior.
     """
     if size < 8 or channels not in (1, 3):
         raise InputError(f"size {size}, channels {channels}: at least 8, and 1 or 3, are needed")
@@ -113,32 +127,28 @@ def gaussian(
         model = PowerLawNoise((low, high))
     else:
         raise InputError(f"noise {noise}: power-law or white")
+    if method == "gibbs":
+        # One call is an exact draw of x, and costs next to nothing: few transitions for each.
+        brief = {"calls": 1, "transitions": 2, "warm_up": warm_up}
+        options = chain_options(iterations, burn_in, starts="prior", **brief)
+    elif method == "marginal":
+        options = marginal_options(density=density)
+    else:
+        raise InputError(f"method {method}: gibbs or marginal")
     # One channel has the spectrum of the luminance.
     spectrum = (NATURAL.amplitude[:channels], NATURAL.slope[:channels])
     denoiser = GaussianDenoiser(PowerLawSignal(*spectrum, NATURAL.mean))
-    signal = partial(_prior, denoiser, size, channels)
-    if method == "gibbs":
-        settings = Settings(
-            chains=4,
-            iterations=iterations,
-            burn_in=burn_in,
-            transitions=2,
-            warm_up=warm_up,
-            stop_when_converged=False,
-        )
-        one_call = partial(few_step, calls=1)
-        return Problem(model, signal, by_gibbs(model, denoiser, settings, one_call, longer))
-    if method != "marginal":
-        raise InputError(f"method {method}: gibbs or marginal")
-    return Problem(model, signal, by_marginal(model, denoiser))
+    observation = ObservationModel(model, (size, size))
+
+    def problem_of(y: Tensor, keys: tuple[Key, ...]) -> Problem:
+        return Problem(y, model, denoiser, observation, keys=keys)
+
+    return CalibrationProblem(
+        model,
+        partial(_prior, denoiser, size, channels),
+        inference_method(problem_of, options, longer=longer),
+    )
 
 
 def _prior(denoiser: GaussianDenoiser, size: int, channels: int, rng: Streams) -> Tensor:
     return denoiser.prior((size, size), rng, channels)
-
-
-def gaussian_configuration(seed: int = 0, batch: int = 50, **arguments: object) -> Configuration:
-    """The problem above, by name."""
-    return Configuration(
-        "gibbsdiff.evidence.calibration.methods:gaussian", dict(arguments), seed, batch
-    )

@@ -58,7 +58,7 @@ def coverage(u: Array, levels: tuple[float, ...] = LEVELS) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Band:
+class EcdfBand:
     """The empirical distribution of u minus the uniform one at `z`, and its band."""
 
     z: Array
@@ -72,7 +72,7 @@ class Band:
         return bool(((self.low <= self.difference) & (self.difference <= self.high)).all())
 
 
-def ecdf_band(u: Array, level: float = 0.95, simulations: int = 4000, seed: int = 0) -> Band:
+def ecdf_band(u: Array, level: float = 0.95, simulations: int = 4000, seed: int = 0) -> EcdfBand:
     """F_n(z) - z with a simultaneous band (Säilynoja, Bürkner & Vehtari 2022).
 
     n F_n(z_i) is binomial in every point z_i = i/K; the band is made of its central intervals of
@@ -89,7 +89,7 @@ def ecdf_band(u: Array, level: float = 0.95, simulations: int = 4000, seed: int 
     low = stats.binom.ppf(gamma / 2, n, z) / n - z
     high = stats.binom.ppf(1 - gamma / 2, n, z) / n - z
     seen = np.searchsorted(np.sort(u), z, side="right") / n
-    return Band(z, seen - z, low, high)
+    return EcdfBand(z, seen - z, low, high)
 
 
 def _adjusted(n: int, points: int, level: float, simulations: int, seed: int) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,20 +12,20 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.calibration.ranks import (
     LEVELS,
     Array,
-    Band,
+    EcdfBand,
     coverage,
     ecdf_band,
     uniformity,
 )
-from gibbsdiff.evidence.calibration.sbc import Record
+from gibbsdiff.evidence.calibration.sbc import RankRecord
 
 ERROR_RATE = 0.01  # of the verdict, shared among all p-values
 FEWEST_RUNS = 50
-FORGIVEN = 0.05  # share of runs that may fail to converge before the ranks mean little
+FORGIVEN = 0.05  # share of runs that may fail by their own word before ranks mean little
 
 
 @dataclass(frozen=True)
-class Parameter:
+class ParameterReport:
     """One parameter over all runs. `p_chi2` and `p_ks` test its ranks for uniformity; `coverage` is
     that of the central 50, 80 and 95 % intervals.
     """
@@ -33,22 +34,28 @@ class Parameter:
     u: Array
     p_chi2: float
     p_ks: float
-    band: Band
+    band: EcdfBand
     z_mean: float
     z_sd: float
     coverage: list[float]
 
 
 @dataclass(frozen=True)
-class Report:
-    """All parameters, and how well the runs converged."""
+class CalibrationReport:
+    """All parameters, and what the runs say of themselves.
 
-    parameters: tuple[Parameter, ...]
+    `unsettled` counts chains that did not converge, or searches that did not end. `worst_rhat` and
+    `least_ess` are None where no run has chains. `how` has the methods' own words, with the number
+    of runs of each.
+    """
+
+    parameters: tuple[ParameterReport, ...]
     runs: int
-    not_converged: int
-    worst_rhat: float
-    least_ess: float
+    unsettled: int
+    worst_rhat: float | None
+    least_ess: float | None
     calls: float
+    how: dict[str, int]
 
     @property
     def p_values(self) -> dict[str, float]:
@@ -75,14 +82,20 @@ class Report:
             return f"NOT CALIBRATED: {found}, limit {self.limit:.2g}, {self.runs} runs"
         if self.runs < FEWEST_RUNS:
             return f"INCONCLUSIVE: {self.runs} runs; at least {FEWEST_RUNS} are needed"
-        if self.not_converged > FORGIVEN * self.runs:
-            return (
-                f"INCONCLUSIVE: {self.not_converged} of {self.runs} runs did not converge; {found}"
-            )
+        if self.unsettled > FORGIVEN * self.runs:
+            return f"INCONCLUSIVE: {self.failures}; {found}"
         return (
             f"no miscalibration found: {found}, limit {self.limit:.2g}; {self.runs} runs cannot "
             f"see a shift of less than about {self.shift:.2f} sd"
         )
+
+    @property
+    def failures(self) -> str:
+        """How many runs say that they failed: chains converge, a search ends."""
+        count = f"{self.unsettled} of {self.runs}"
+        if self.worst_rhat is None:
+            return f"{count} searches did not end"
+        return f"{count} runs did not converge"
 
     @property
     def shift(self) -> float:
@@ -95,11 +108,15 @@ class Report:
     def table(self) -> str:
         """The verdict and a row per parameter, as text."""
         masses = "".join(f"{f'{100 * level:g} %':>8}" for level in LEVELS)
+        facts = [self.failures, f"{self.calls:.0f} denoiser calls per run"]
+        if self.worst_rhat is not None:
+            facts.insert(1, f"worst R-hat {self.worst_rhat:.3f}")
+            facts.insert(2, f"fewest effective draws {self.least_ess:.0f}")
+        named = [f"{count} runs: {name}" for name, count in self.how.items() if name]
         lines = [
             self.verdict,
-            f"{self.not_converged} of {self.runs} runs not converged, worst R-hat "
-            f"{self.worst_rhat:.3f}, fewest effective draws {self.least_ess:.0f}, "
-            f"{self.calls:.0f} denoiser calls per run",
+            ", ".join(facts),
+            *named,
             f"{'':>10} {'p χ²':>8} {'p KS':>8} {'ECDF':>8} {'mean z':>8} {'sd z':>8}{masses}",
         ]
         for p in self.parameters:
@@ -118,12 +135,12 @@ class Report:
         return "\n".join(lines)
 
 
-def report(records: Sequence[Record], names: Sequence[str]) -> Report:
-    """Put the runs together."""
+def calibration_report(records: Sequence[RankRecord], names: Sequence[str]) -> CalibrationReport:
+    """Put the runs together; `names` are those of the parameters."""
     if len(records) < 2:
         raise InputError("calibration needs at least 2 runs")
-    rhats = np.array([r.rhat for r in records])
-    ess = np.array([r.ess for r in records])
+    rhats = [value for r in records for value in r.rhat or ()]
+    ess = [value for r in records for value in r.ess or ()]
     parameters = []
     for i, name in enumerate(names):
         u = np.array([r.u[i] for r in records])
@@ -132,14 +149,15 @@ def report(records: Sequence[Record], names: Sequence[str]) -> Report:
         spread = float(z.std(ddof=1)) if np.isfinite(z).all() else float("inf")
         shares = coverage(u)
         parameters.append(
-            Parameter(name, u, p.chi2, p.ks, ecdf_band(u), float(z.mean()), spread, shares)
+            ParameterReport(name, u, p.chi2, p.ks, ecdf_band(u), float(z.mean()), spread, shares)
         )
-    return Report(
+    return CalibrationReport(
         tuple(parameters),
         len(records),
-        sum(not r.converged for r in records),
+        sum(not r.settled for r in records),
         # One chain has no R-hat, a chain that never moved no ESS: NaN, and not hidden.
-        float(rhats.max()),
-        float(ess.min()),
+        float(np.max(rhats)) if rhats else None,
+        float(np.min(ess)) if ess else None,
         float(np.mean([r.calls for r in records])),
+        dict(Counter(r.how for r in records).most_common()),
     )

@@ -9,7 +9,7 @@ from typing import Any
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 
-FORMAT = "gibbsdiff-sbc-1"
+FORMAT = "gibbsdiff-sbc-2"
 
 
 def write(path: str | Path, configuration: dict[str, Any], records: list[dict[str, Any]]) -> None:
