@@ -1,4 +1,4 @@
-"""The moment network: symmetries, a closed form that it must approach, honest spread, files."""
+"""The moment network: symmetries, a closed form that it must approach, the right spread, files."""
 
 import math
 
@@ -57,19 +57,19 @@ def exact_moments(y):
 def test_it_approaches_the_exact_posterior_mean(trained, fresh):
     y, u = (part[:60] for part in fresh)
     mean, sd = exact_moments(y)
-    told = trained.moments(y)
-    ours, best = ((m - u).square().mean(0).sqrt() for m in (told.mean, mean))
+    found = trained.moments(y)
+    ours, best = ((m - u).square().mean(0).sqrt() for m in (found.mean, mean))
     blind = (0.5 - u).square().mean(0).sqrt()
     assert (best < 0.4 * blind).all()
     assert (ours < 1.5 * best + 0.005).all()
-    assert ((told.mean - mean).square().mean(0).sqrt() < 0.3 * blind).all()
+    assert ((found.mean - mean).square().mean(0).sqrt() < 0.3 * blind).all()
     # Where the posterior is wide, so is the spread.
-    spread = told.covariance.diagonal(dim1=1, dim2=2).sqrt()
+    spread = found.covariance.diagonal(dim1=1, dim2=2).sqrt()
     for i in range(2):
         assert np.corrcoef(spread[:, i].log(), sd[:, i].log())[0, 1] > 0.6
 
 
-def test_the_spread_is_honest_on_fresh_data(trained, fresh):
+def test_the_spread_is_right_on_fresh_data(trained, fresh):
     y, u = fresh
     z = trained.moments(y).z(u)
     # The selection maps that set it are 64, with 12 noises each; sd of an sd 1/√(2·64) at worst.
@@ -133,7 +133,7 @@ def test_starts_stay_in_the_prior_box(trained):
     assert not ((inside >= 0) & (inside <= 1)).all()  # or nothing was projected
 
 
-def test_dust_is_varied_as_told():
+def test_dust_is_varied_by_the_given_sd():
     x = torch.ones(4000, 1, 8, 8) * Streams.batch(0, 1).normal(1, 8, 8, dtype=torch.float32)
     ratio = log_spectrum(varied(x, (0.3, 0.0), torch.Generator().manual_seed(0))) - log_spectrum(x)
     assert torch.allclose(ratio, ratio[:, :1].expand_as(ratio), atol=1e-4)

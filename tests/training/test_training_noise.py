@@ -1,4 +1,4 @@
-"""Training noise has the spectrum that the network is told."""
+"""Training noise has the spectrum that the network is given."""
 
 import pytest
 import torch
@@ -26,28 +26,28 @@ def ratios(law, shape, count=400):
 
 @pytest.mark.parametrize("part", KINDS.values(), ids=KINDS)
 @pytest.mark.parametrize("shape", [(32, 32), (24, 33)])
-def test_periodic_noise_follows_the_told_spectrum(part, shape):
+def test_periodic_noise_follows_its_spectrum(part, shape):
     mean, error = ratios(NoiseLaw(random_part=part, wide_part=0.0), shape)
     seen = torch.isfinite(mean)
     assert ((mean - 1).abs() < 4.5 * error)[seen].all()
 
 
 @pytest.mark.parametrize("part", KINDS.values(), ids=KINDS)
-def test_cut_noise_has_the_told_density_at_middle_frequencies(part):
+def test_cut_noise_has_its_density_at_middle_frequencies(part):
     mean, error = ratios(NoiseLaw(random_part=part, wide_part=1.0), (48, 48))
     # 1/12, 1/6, 1/3: leakage from a square window stays within some per cent.
     assert ((mean - 1).abs() < 0.06 + 4 * error)[4:7].all()
 
 
 @pytest.mark.parametrize("wide", [0.0, 1.0])
-def test_the_descriptor_is_the_told_spectrum_at_the_references(wide):
+def test_the_descriptor_is_the_spectrum_at_the_references(wide):
     rng = torch.Generator().manual_seed(1)
     _, noise = add_noise(torch.zeros(8, 1, 384, 384), rng, NoiseLaw(wide_part=wide))
     assert noise.descriptor is not None
     # (kx, 0) with kx = 2/384, 4/384, ..., 128/384 are the first seven references.
     columns = torch.tensor([round(384 * k) for k in REFERENCE[:7]])
-    told = 0.5 * torch.log(noise.power[:, 0, 0, columns])
-    assert torch.allclose(told, noise.descriptor[:, :7], atol=1e-4)
+    expected = 0.5 * torch.log(noise.power[:, 0, 0, columns])
+    assert torch.allclose(expected, noise.descriptor[:, :7], atol=1e-4)
 
 
 def test_the_level_is_the_pixels_standard_deviation():

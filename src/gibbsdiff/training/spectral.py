@@ -75,7 +75,7 @@ class SpectralObjective(Objective[SpectralDenoiser]):
     def losses(
         self, model: SpectralDenoiser, x: Tensor, z: Tensor, noise: SpectralCovariance
     ) -> Sequence[Tensor]:
-        """Those of `Losses`."""
+        """The four of `gibbsdiff.diffusion.losses`."""
         return losses(model, x, z, noise)
 
     def evaluate(self, model: SpectralDenoiser, images: Tensor) -> dict[str, float]:

@@ -1,15 +1,17 @@
 """What a draw of x costs, and what its residual tells of φ."""
 
+import torch
+
 from gibbsdiff import GaussianDenoiser, PowerLawNoise, Streams
 from gibbsdiff.diffusion.signal import NATURAL
 from gibbsdiff.evidence.benchmark.sampler_cost import (
     Cost,
     accuracies,
     costs,
+    errors_of_phi,
     markdown,
     paper_calls,
     paper_network,
-    told_by,
 )
 
 
@@ -21,7 +23,9 @@ def test_the_papers_sampler_takes_as_many_steps_as_it_says():
 def test_costs_are_extrapolated_from_calls_of_one_network():
     ours = GaussianDenoiser(NATURAL)
     x = ours.prior((32, 32), Streams(0, [(0,)]), 3).float()
+    seed = torch.get_rng_state()
     found = costs(ours, x, [0.06], theirs=paper_network(width=4), timed=2, calls=5)
+    assert torch.equal(torch.get_rng_state(), seed)  # random weights, but not from our stream
     assert [(c.calls, c.timed) for c in found] == [(74, 2), (74, 2), (5, 5)]
     assert all(c.seconds > 0 for c in found)
     text = markdown(
@@ -35,7 +39,7 @@ def test_noise_itself_tells_its_parameters():
     """Within 4 of the standard deviations that the Fisher information gives: σ/√(2n) for σ."""
     noise = PowerLawNoise()
     eps = noise.draw((64, 64), (0.2, 0.5), Streams(3, [(0,)]), 3)
-    error = told_by(eps, 0.2, 0.5)[0]
+    error = errors_of_phi(eps, 0.2, 0.5)[0]
     assert abs(float(error[0])) < 4 / (2 * eps.numel()) ** 0.5
     assert abs(float(error[1])) < 4 * 0.03
     assert float(error.abs().max()) > 0
