@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 import torch
 from matplotlib import pyplot
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.text import Text
 from skimage.io import imread
 
 from gibbsdiff.errors import InputError
@@ -16,9 +18,10 @@ from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.noise import BandedNoise, PowerLawNoise
 from gibbsdiff.plots import figure, mass_levels, radial_power, report, save
 from gibbsdiff.plots.arithmetic import block_mean, block_size, radial_average, spectrum_bins
-from gibbsdiff.plots.parameters import MASSES, _contours, corner
+from gibbsdiff.plots.density import MASSES, contours
+from gibbsdiff.plots.parameters import corner, corner_key, with_model_error
 from gibbsdiff.plots.spectrum import residual_spectrum
-from gibbsdiff.plots.style import label, plain
+from gibbsdiff.plots.style import INK, VERMILION, label, plain
 from gibbsdiff.streams import Streams
 
 
@@ -57,7 +60,7 @@ def test_contours_enclose_their_share_of_draws():
     # Contours are fitted to some draws and counted on others of the same law.
     root = torch.tensor([[1.0, 0.0], [-0.9, 0.3]], dtype=torch.float64)
     points = (root @ Streams.batch(0, 2).normal(1500)).numpy()
-    x, y, density, levels = _contours(points * np.array([[1e-4], [1.0]]))
+    x, y, density, levels = contours(points * np.array([[1e-4], [1.0]]))
     fresh = (root @ Streams.batch(1, 2).normal(20000)).numpy() * np.array([[1e-4], [1.0]])
     column = np.searchsorted((x[1:] + x[:-1]) / 2, fresh[0])
     row = np.searchsorted((y[1:] + y[:-1]) / 2, fresh[1])
@@ -136,7 +139,7 @@ def test_missing_pixels_take_no_part():
 def test_corner_marks_the_truth_and_all_draws():
     posterior = make(truth=(0.105, 0.09))
     axes = Figure().subplots(2, 2)
-    corner(axes, posterior.phi, posterior.names, posterior.truth)
+    corner(axes, posterior)
     points = [x for x in axes[1, 0].get_lines() if x.get_linestyle() == "None"]
     assert sum(len(x.get_xdata()) for x in points) == posterior.phi[..., 0].numel()
     assert len({x.get_color() for x in points}) == 4
@@ -149,6 +152,16 @@ CASES = {
     "grey, one parameter, one chain": {"shape": (1, 24, 40), "names": ("sigma",), "chains": 1},
     "eight parameters": {"names": BandedNoise().names, "chains": 8},
     "one draw": {"chains": 1, "draws": 1},
+    "independent draws": {
+        "method": "marginal",
+        "model_error": 1e-4 * torch.eye(2, dtype=torch.float64),
+    },
+    "no map": {
+        "method": "known noise",
+        "sd": None,
+        "phi": torch.full((1, 20, 2), 0.1, dtype=torch.float64),
+        "notes": ("no uncertainty map: the denoiser has no model of its error",),
+    },
     "odd names": {"names": ("my $x", "omega_b", "depth"), "chains": 7},
     "two channels, tall, holes": {"shape": (2, 80, 9), "missing": torch.eye(80)[:, :9] > 0},
 }
@@ -160,11 +173,92 @@ def test_figures_can_be_drawn(case, tmp_path):
     assert page.shape[1] / page.shape[0] == pytest.approx(math.sqrt(2), abs=0.01)
 
 
-@pytest.mark.parametrize("case", ["colour", "one draw"])
+@pytest.mark.parametrize("case", ["colour", "one draw", "independent draws", "no map"])
 def test_the_whole_figure_can_be_written(case, tmp_path):
-    save(figure(make(**CASES[case]), PowerLawNoise()), tmp_path / "figure.png")
+    page = make(**CASES[case]).plot(tmp_path / "figure.png", noise=PowerLawNoise())
+    assert isinstance(page, Figure)
     assert [p.name for p in tmp_path.iterdir()] == ["figure.png"]
     assert imread(tmp_path / "figure.png").std() > 10
+
+
+def texts(page):
+    """All that is written in a figure."""
+    return "\n".join(t.get_text() for t in page.findobj(Text))
+
+
+@pytest.mark.parametrize("draw", [figure, report])
+def test_chains_are_spoken_of_for_chains_alone(draw):
+    chains = texts(draw(make(chains=2)))
+    assert "chain 1" in chains
+    assert "NOT CONVERGED" in texts(draw(make(chains=2, draws=4)))
+    alone = texts(draw(make(**CASES["independent draws"])))
+    assert "chain" not in alone
+    assert "R-hat" not in alone
+    assert "240 draws" in alone
+    assert "the search ended" in alone
+
+
+@pytest.mark.parametrize("draw", [figure, report])
+@pytest.mark.parametrize("method", ["gibbs", "marginal"])
+def test_an_interrupted_run_says_so_in_red(draw, method):
+    for interrupted in (True, False):
+        posterior = make(chains=2, draws=200, method=method, interrupted=interrupted)
+        page = draw(posterior)
+        found = [t for t in page.findobj(Text) if posterior.verdict in t.get_text()]
+        assert len(found) == 1
+        assert ("INTERRUPTED" in found[0].get_text()) == interrupted
+        assert found[0].get_color() == (VERMILION if interrupted else INK)
+
+
+@pytest.mark.parametrize("draw", [figure, report])
+def test_without_a_map_there_is_no_panel_and_a_reason(draw):
+    posterior = make(**CASES["no map"])
+    page = draw(posterior)
+    assert "uncertainty" not in {a.get_title() for a in page.findobj(Axes)}
+    assert "no uncertainty map: the denoiser has no model of its error" in texts(page)
+    with_map = draw(replace(posterior, sd=posterior.mean))
+    assert "uncertainty" in {a.get_title() for a in with_map.findobj(Axes)}
+    # Nothing was inferred of φ: no corner plot, but the values.
+    assert "noise parameters" not in texts(page)
+    assert "0.1" in texts(page)
+
+
+def inside(found, points):
+    """Shares of points (2, n) within the contours, the outer one first."""
+    x, y, density, levels = found
+    column = np.searchsorted((x[1:] + x[:-1]) / 2, points[0])
+    row = np.searchsorted((y[1:] + y[:-1]) / 2, points[1])
+    return [float((density[row, column] >= level).mean()) for level in levels]
+
+
+@pytest.mark.parametrize("method", ["gibbs", "marginal"])
+def test_outer_contours_have_the_networks_error_in_them(method):
+    raw, extra = 1e-4, torch.tensor([[3e-4, 1e-4], [1e-4, 2e-4]], dtype=torch.float64)
+    posterior = make(draws=100, method=method, model_error=extra)
+    wide = with_model_error(posterior)
+    total = raw * torch.eye(2, dtype=torch.float64) + extra
+    # Copies of one draw have its error in common: 400 draws count.
+    assert torch.allclose(
+        torch.cov(wide.T), total, atol=5 * float(total.max()) * math.sqrt(2 / 400)
+    )
+    fresh = 0.1 + Streams.batch(9, 2).normal(20000).T @ torch.linalg.cholesky(total).T
+    outer = inside(contours(wide.T.numpy()), fresh.T.numpy())
+    inner = inside(contours(posterior.phi.flatten(0, 1).T.numpy()), fresh.T.numpy())
+    for mass, share, less in zip(MASSES, outer, inner, strict=True):
+        assert abs(share - mass) < 4 * math.sqrt(mass * (1 - mass) / 400) + 0.01
+        # Contours of the raw draws are discs of radius² -2 raw log(1 - mass).
+        r2 = (fresh - 0.1).square().sum(1)
+        expected = float((r2 <= -2 * raw * math.log(1 - mass)).double().mean())
+        assert abs(less - expected) < 4 * math.sqrt(mass * (1 - mass) / 400) + 0.01
+        assert less < share - 0.15
+    axes = Figure().subplots(2, 2)
+    corner(axes, posterior)
+    shown = texts(axes[0, 0].get_figure())
+    for row in posterior.rows:
+        assert f"± {row.sd:.3f}" in shown
+        assert f"± {row.total_sd:.3f}" in shown
+    assert any("network's" in h.get_label() for h in corner_key(posterior))
+    assert not any("network's" in h.get_label() for h in corner_key(make()))
 
 
 @pytest.mark.parametrize(("level", "noise"), [(0.0, PowerLawNoise()), (-3.0, None)])

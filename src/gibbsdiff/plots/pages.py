@@ -7,7 +7,6 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -15,7 +14,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.noise.base import NoiseModel
-from gibbsdiff.plots.parameters import corner, corner_key, traces
+from gibbsdiff.plots.parameters import corner, corner_axes, corner_key, traces
 from gibbsdiff.plots.pictures import (
     filled,
     mark_missing,
@@ -31,53 +30,63 @@ from gibbsdiff.plots.style import INK, LARGE, NORMAL, SMALL, VERMILION, plain
 A4 = (11.69, 8.27)
 DPI = 150
 MONO = "DejaVu Sans Mono"
-COLUMNS = 92  # characters of the summary in a line of the report
+COLUMNS, WIDE_COLUMNS = 98, 150  # characters in a line of the report and of the larger figure
 
 
-def figure(posterior: Posterior, noise: NoiseModel | None = None) -> Figure:
-    """Pictures above; below them the residual's spectrum, the traces and the corner plot."""
+def figure(
+    posterior: Posterior, path: str | Path | None = None, noise: NoiseModel | None = None
+) -> Figure:
+    """Pictures above; below them the residual's spectrum, the traces of chains and the corner plot.
+
+    Written to `path` if it is given; with the `noise` model, the spectrum has a band over draws.
+    """
     size = len(posterior.names)
-    grown = max(0.0, 0.75 * (size - 3))
-    page = _page(13.0 + grown, 8.0 + grown)
-    top, below = _split(page, (2, 1), height_ratios=[3.4, 4.6 + grown])
+    grown = max(0.0, 0.75 * (size - 3)) if _inferred(posterior) else 0.0
+    lines = _wrapped(posterior, WIDE_COLUMNS, table=False)
+    head = 0.16 + 0.14 * sum(map(len, lines))
+    page = _page(13.0 + grown, 8.0 + grown + head)
+    heading, top, below = _split(page, (3, 1), height_ratios=[head, 3.4, 4.6 + grown])
+    _text(heading, lines, posterior, 0.7)
     images(top, posterior)
-    left, middle, right = _split(below, (1, 3), width_ratios=[4.2, 3.6, 4.6 + grown])
-    _spectrum(left, posterior, noise)
-    middle.suptitle("chains", fontsize=NORMAL)
-    rows = middle.subplots(size, 1, squeeze=False)[:, 0]
-    traces(list(rows), posterior.phi, posterior.names, posterior.truth)
-    _corner(right, posterior)
-    return page
+    if not _inferred(posterior):
+        _spectrum(below, posterior, noise)
+    elif posterior.is_chains:
+        left, middle, right = _split(below, (1, 3), width_ratios=[4.2, 3.6, 4.6 + grown])
+        _spectrum(left, posterior, noise)
+        middle.suptitle("chains", fontsize=NORMAL)
+        traces(list(middle.subplots(size, 1, squeeze=False)[:, 0]), posterior)
+        _corner(right, posterior)
+    else:
+        left, right = _split(below, (1, 2), width_ratios=[6.4, 6.0 + grown])
+        _spectrum(left, posterior, noise)
+        _corner(right, posterior)
+    return _finished(page, path)
 
 
 def report(
-    posterior: Posterior, path: str | Path, title: str = "", noise: NoiseModel | None = None
-) -> None:
-    """One page, A4 landscape, as PNG: pictures, residual spectrum, corner plot and summary."""
-    lines = [
-        part
-        for line in posterior.summary().split("\n")
-        for part in textwrap.wrap(line, COLUMNS, drop_whitespace=False) or [""]
-    ]
+    posterior: Posterior,
+    path: str | Path | None = None,
+    title: str = "",
+    noise: NoiseModel | None = None,
+) -> Figure:
+    """One page, A4 landscape: pictures, residual spectrum, corner plot and summary."""
+    lines = _wrapped(posterior, COLUMNS)
     page = _page(*A4)
-    head, foot = 0.3 if title else 0.02, 0.14 * (len(lines) + 1)
+    head, foot = 0.3 if title else 0.02, 0.14 * (sum(map(len, lines)) + 1)
     body = A4[1] - head - foot
     heights = [head, 0.46 * body, 0.54 * body + foot]
     heading, top, below = _split(page, (3, 1), height_ratios=heights)
     images(top, posterior, sample=False)
-    side, right = _split(below, (1, 2), width_ratios=[1.05, 1])
+    side = below
+    if _inferred(posterior):
+        side, right = _split(below, (1, 2), width_ratios=[1.05, 1])
+        _corner(right, posterior)
     left, bottom = _split(side, (2, 1), height_ratios=[0.54 * body, foot])
     _spectrum(left, posterior, noise)
-    _corner(right, posterior)
-    style: dict[str, Any] = {"family": MONO, "fontsize": SMALL, "va": "top", "parse_math": False}
-    # The verdict comes first, and stands out when it is bad.
-    verdict, rest = plain(lines[0], MONO), plain("\n".join(["", *lines[1:]]), MONO)
-    colour = INK if posterior.converged else VERMILION
-    bottom.text(0.02, 0.95, verdict, color=colour, weight="bold", **style)
-    bottom.text(0.02, 0.95, rest, color=INK, **style)
+    _text(bottom, lines, posterior, 0.95)
     heading.text(0.5, 0.4, plain(title), fontsize=LARGE, ha="center", va="center",
                  parse_math=False, family="DejaVu Sans")  # fmt: skip
-    save(page, path)
+    return _finished(page, path)
 
 
 def save(page: Figure, path: str | Path) -> None:
@@ -92,19 +101,55 @@ def save(page: Figure, path: str | Path) -> None:
 
 
 def images(page: Any, posterior: Posterior, sample: bool = True) -> None:
-    """A row of pictures: observed, denoised, a sample if kept, uncertainty, residual."""
+    """A row of pictures: observed, denoised, a sample and the uncertainty if there, residual."""
     limits = window(posterior.mean)
     shown = [("noisy y", filled(posterior)), ("denoised, mean of x given y", posterior.mean)]
     if sample and posterior.samples is not None and len(posterior.samples):
         shown.append(("one draw of x given y", posterior.samples[0]))
-    axes: list[Axes] = list(page.subplots(1, len(shown) + 2))
+    mapped = posterior.sd is not None
+    axes: list[Axes] = list(page.subplots(1, len(shown) + 1 + mapped))
     for axis, (title, image) in zip(axes, shown, strict=False):
         picture(axis, image, title, limits)
-    uncertainty(axes[-2], posterior)
+    if mapped:
+        uncertainty(axes[-2], posterior)
     residual(axes[-1], posterior)
-    for axis in (axes[0], *axes[-2:]):
+    for axis in (axes[0], *axes[len(shown) :]):
         mark_missing(axis, posterior.missing)
     axes[0].set_xlabel(remark(posterior), fontsize=SMALL)
+
+
+def _inferred(posterior: Posterior) -> bool:
+    """Whether there is anything to show of φ: the noise was not given."""
+    return posterior.method != "known noise"
+
+
+def _wrapped(posterior: Posterior, columns: int, table: bool = True) -> list[list[str]]:
+    """The summary, or what of it the plots do not show, each line of it as lines that fit."""
+    lines = posterior.summary().split("\n")
+    if not table:
+        given = [] if _inferred(posterior) else [f"{r.name} = {r.mean:g}" for r in posterior.rows]
+        lines = [lines[0], *[", ".join(given)] * bool(given), *posterior.notes]
+    # A table's columns keep their places; sentences begin each line anew.
+    return [
+        textwrap.wrap(line, columns, drop_whitespace=not line.startswith(" ")) or [""]
+        for line in lines
+    ]
+
+
+def _text(part: Any, lines: list[list[str]], posterior: Posterior, top: float) -> None:
+    """The verdict first: it stands out when it is bad."""
+    style: dict[str, Any] = {"family": MONO, "fontsize": SMALL, "va": "top", "parse_math": False}
+    verdict, rest = lines[0], [piece for line in lines[1:] for piece in line]
+    colour = INK if posterior.good else VERMILION
+    part.text(0.02, top, plain("\n".join(verdict), MONO), color=colour, weight="bold", **style)
+    below = "\n".join([*[""] * len(verdict), *rest])
+    part.text(0.02, top, plain(below, MONO), color=INK, **style)
+
+
+def _finished(page: Figure, path: str | Path | None) -> Figure:
+    if path is not None:
+        save(page, path)
+    return page
 
 
 def _page(width: float, height: float) -> Figure:
@@ -117,21 +162,6 @@ def _split(page: Any, grid: tuple[int, int], **ratios: list[float]) -> Any:
     return page.subfigures(*grid, wspace=0.02, hspace=0.02, **ratios)
 
 
-def _triangle(part: Any, size: int) -> Any:
-    """(d, d) axes at fixed places: a solver of layouts takes seconds over 64 of them."""
-    width, height = (length / part.dpi for length in part.bbox.size)
-    left, right, below, above = 0.75 / width, 0.1 / width, 0.6 / height, 0.5 / height
-    if size == 1:
-        right = 1.1 / width  # the legend has no empty corner here
-    across, up = (1 - left - right) / size, (1 - below - above) / size
-    axes = np.empty((size, size), dtype=object)
-    for row in range(size):
-        for column in range(size):
-            corner_at = (left + column * across, below + (size - 1 - row) * up)
-            axes[row, column] = part.add_axes((*corner_at, 0.92 * across, 0.86 * up))
-    return axes
-
-
 def _spectrum(part: Any, posterior: Posterior, noise: NoiseModel | None) -> None:
     axis = part.subplots(1, 1)
     residual_spectrum(axis, posterior, noise)
@@ -139,8 +169,6 @@ def _spectrum(part: Any, posterior: Posterior, noise: NoiseModel | None) -> None
 
 
 def _corner(part: Any, posterior: Posterior) -> None:
-    size = len(posterior.names)
-    corner(_triangle(part, size), posterior.phi, posterior.names, posterior.truth)
+    corner(corner_axes(part, len(posterior.names)), posterior)
     part.text(0.5, 0.99, "noise parameters", fontsize=NORMAL, ha="center", va="top")
-    handles = corner_key(len(posterior.phi), size > 1, posterior.truth is not None)
-    part.legend(handles=handles, fontsize=SMALL, frameon=False, loc="upper right")
+    part.legend(handles=corner_key(posterior), fontsize=SMALL, frameon=False, loc="upper right")

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgb
 from torch import Tensor
 
+from gibbsdiff.errors import InputError
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.plots.arithmetic import SIDE, block_mean, block_size
 from gibbsdiff.plots.style import NORMAL, SMALL, VERMILION
@@ -47,6 +48,8 @@ def picture(
 
 def uncertainty(axis: Axes, posterior: Posterior, title: str = "uncertainty") -> None:
     """The sd of x | y in every pixel (root mean square over channels), in the input's units."""
+    if posterior.sd is None:
+        raise InputError("uncertainty: this posterior has no map of it")
     sd = block_mean(posterior.sd.square().mean(0, keepdim=True).sqrt())[0] * posterior.unit
     values = sd.double().numpy()
     high = float(np.quantile(values, 0.995))
@@ -92,6 +95,8 @@ def remark(posterior: Posterior) -> str:
     count = 0 if posterior.missing is None else int(posterior.missing.sum())
     if count:
         parts.append(f"{count} missing, in orange")
+    if posterior.sd is None:
+        parts.append("no map of the uncertainty")
     return ", ".join(parts)
 
 

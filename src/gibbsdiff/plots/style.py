@@ -21,6 +21,9 @@ BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = (
     "#d55e00",
 )
 CHAINS = (BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION)
+#: Draws with the network's own error, eq. (12): fills of 95 and 68 %, and their lines.
+WIDE_FILLS, WIDE_LINE = ("#f5eedd", "#eadfc0"), "#a8894a"
+TRUTH = (0, (4, 2))  # dashes of lines at the truth
 _GREEK = re.compile(
     "alpha|beta|gamma|delta|epsilon|zeta|eta|theta|iota|kappa|lambda|mu|nu|xi|pi|rho|sigma|tau|"
     "upsilon|phi|chi|psi|omega|Gamma|Delta|Theta|Lambda|Xi|Pi|Sigma|Upsilon|Phi|Psi|Omega"
