@@ -1,5 +1,5 @@
-"""The one error that is a user's to mend."""
+"""The error for what users give and can put right themselves."""
 
 
 class InputError(ValueError):
-    """Something a user gave cannot be used; the message is one line, fit to be shown."""
+    """A file, a picture or an option cannot be used; the message is one line that names it."""

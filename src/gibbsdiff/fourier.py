@@ -1,4 +1,4 @@
-r"""Modes of an H×W periodic grid: everything about Fourier space, once.
+r"""Modes of an H×W periodic grid: all that the package needs of Fourier space.
 
 Transforms are orthonormal and live on the half-plane of ``rfft2``; k is in cycles
 per pixel. A mode's weight w is the number of modes of the full plane it stands for,

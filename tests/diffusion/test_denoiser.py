@@ -1,117 +1,181 @@
-"""The network's denoiser: preconditioning, error model and losses, eqs. (4), (6) and (7)."""
+"""What a denoiser may be able to do: defaults, and callables made into denoisers."""
 
-import math
+from dataclasses import replace
 
 import pytest
 import torch
+from torch import nn
 
-from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration
-from gibbsdiff.diffusion.error_model import NetworkError
-from gibbsdiff.diffusion.losses import losses
-from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
+from gibbsdiff.diffusion.analytic import GaussianDenoiser, MixtureDenoiser
+from gibbsdiff.diffusion.calibration import Calibration
+from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, as_denoiser
+from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
+from gibbsdiff.diffusion.process import AnySDE, DiscreteVariancePreserving, VariancePreserving
+from gibbsdiff.diffusion.signal import NATURAL, FixedSignal, PowerLawSignal
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
-from gibbsdiff.fourier import REFERENCE, half_plane, power, to_opponent
-from gibbsdiff.noise import PowerLawNoise, SpectralCovariance
+from gibbsdiff.errors import InputError
+from gibbsdiff.networks.resunet import ResUNet
+from gibbsdiff.noise import PixelNoise, WhiteNoise
 from gibbsdiff.streams import Streams
 
-GREY = PowerLawSignal((5e-4,), (2.6,), 0.45)
+SHAPE = (16, 16)
+GREY = PowerLawSignal((0.02,), (2.0,), 0.4)
 
 
-@pytest.mark.parametrize(("channels", "signal"), [(3, NATURAL), (1, GREY)], ids=["RGB", "grey"])
-@pytest.mark.parametrize("shape", [(32, 24), (17, 50)], ids=str)
-def test_a_silent_network_leaves_the_wiener_filter(channels, signal, shape, observed, silent):
-    _, y, noise = observed(shape, channels, signal=signal)
-    estimate = SpectralDenoiser(silent(channels), signal)(y, noise)
-    exact = GaussianDenoiser(signal)(y, noise)
-    assert torch.allclose(estimate.mean, exact.mean, atol=1e-5)
-    assert torch.allclose(estimate.error.spectrum(), exact.error.spectrum(), rtol=1e-4)
+class Half(Denoiser):
+    """The least that a denoiser can be."""
+
+    def __call__(self, z, noise):
+        return Estimate(z / 2)
 
 
-def test_losses_of_the_wiener_filter_on_a_gaussian_signal(observed, silent):
-    """Loss (6) is 1 by definition in any units; both likelihoods are ½: every mode has unit
-    variance.
-    """
-    levels = [(s, f) for s in (0.05, 0.2) for f in (-1.0, 0.0, 1.0)] * 8
-    x, y, noise = observed((48, 48), levels=levels, seed=1)
-    found = losses(SpectralDenoiser(silent(), NATURAL), x, y, noise)
-    for values, expected in zip(found, (1.0, 1.0, 0.5, 0.5), strict=True):
-        assert float(values.mean()) == pytest.approx(
-            expected, abs=4 * float(values.std()) / math.sqrt(len(values))
-        )
+def white(sigma=0.3, rows=1):
+    return WhiteNoise().covariance(SHAPE, torch.full((rows, 1), sigma, dtype=torch.float64))
 
 
-def test_an_image_alone_and_in_a_batch_of_other_levels_agrees(observed, small):
-    levels = [(0.02, -1.0), (0.3, 0.4), (0.9, 1.0)]
-    _, y, noise = observed((40, 24), levels=levels, seed=2)
-    denoiser = SpectralDenoiser(small(), NATURAL)
-    together = denoiser(y, noise)
-    for i in range(3):
-        one = torch.tensor([i])
-        alone = denoiser(y[one], noise.rows(one))
-        assert torch.allclose(alone.mean, together.mean[one], atol=1e-5)
-        assert torch.allclose(alone.error.spectrum(), together.error.spectrum()[one], rtol=1e-3)
+def test_a_denoiser_without_capabilities_says_so():
+    half = Half()
+    assert half.channels is half.scatter is half.dtype is half.digest() is None
+    assert not half.error_model
+    assert not half.adaptable
+    z = torch.ones(1, 1, *SHAPE)
+    assert half.with_derivative_error() is half.adapted(z, white()) is half.tiled(8) is half
+    assert as_denoiser(half) is half
+    with pytest.raises(TypeError, match="abstract"):
+        Denoiser()
 
 
-def test_error_draws_have_the_power_and_the_variance_that_they_state():
-    n, shape = 4000, (16, 12)
-    v = torch.linspace(-2, 2, 3 * 16 * 12).reshape(1, 3, *shape).double()
-    gain = (0.1 + half_plane(shape).k).reshape(1, 1, 16, -1).expand(1, 3, -1, -1)
-    error = NetworkError(gain.expand(n, -1, -1, -1), v.expand(n, -1, -1, -1))
-    drawn = to_opponent(error.draw(Streams.batch(3, n), 3))
-    ratio = drawn.square().mean(0) / error.pixel_variance()[0]
-    assert float((ratio - 1).abs().max()) < 5 * math.sqrt(2 / n)
-    per_mode = power(drawn).mean(0) / error.spectrum()[0]
-    assert float((per_mode - 1).abs().max()) < 6 * math.sqrt(2 / n)
+def test_a_function_becomes_a_denoiser_with_the_attributes_that_it_has():
+    def third(z, noise):
+        return z / 3
+
+    third.channels, third.digest, third.dtype = 1, "third, version 2", torch.float32
+    made = as_denoiser(third)
+    z = torch.ones(1, 1, *SHAPE)
+    mean, error = made(z, white())
+    assert torch.equal(mean, z / 3)
+    assert error is None
+    assert (made.channels, made.digest(), made.dtype) == (1, "third, version 2", torch.float32)
+    assert not made.error_model
+    assert made.adapted(z, white()) is made
 
 
-def test_band_factors_are_log_linear_between_the_references(observed, small):
-    denoiser = SpectralDenoiser(small(), NATURAL)
-    network = denoiser.network
-    with torch.no_grad():
-        network.band_head[-1].bias.copy_(torch.linspace(-1, 1, 8).repeat(3))
-    _, y, noise = observed((96, 96))
-    bare = SpectralDenoiser(small(), NATURAL)(y, noise).error.spectrum()
-    ratio = (denoiser(y, noise).error.spectrum() / bare)[0, 0, 0]
-    for radius, value in zip(REFERENCE, torch.linspace(-1, 1, 8), strict=True):
-        n = radius * 96
-        if abs(n - round(n)) < 1e-9 and radius <= 0.5:
-            assert float(ratio[round(n)].log()) == pytest.approx(float(value), abs=1e-4)
+def test_an_object_keeps_its_own_methods():
+    class Duck:
+        error_model = adaptable = True
+
+        def __init__(self, exact, seed=None):
+            self.exact, self.seed = exact, seed
+
+        def __call__(self, z, noise):
+            return self.exact(z, noise)
+
+        def with_derivative_error(self, seed=0):
+            return Duck(self.exact, seed)
+
+        def digest(self):
+            return f"duck {self.seed}"
+
+    made = as_denoiser(Duck(GaussianDenoiser(GREY)))
+    assert made.error_model
+    assert made.adaptable
+    assert made.digest() == "duck None"
+    assert made.with_derivative_error(5).digest() == "duck 5"
+    assert isinstance(made.with_derivative_error(5), Denoiser)
 
 
-def test_calibration_multiplies_the_error_where_its_table_says(observed, small):
-    """A table linear in both knots is reproduced by bilinear interpolation."""
-    shape = (64, 64)
-    a, b, c = 0.3, -0.2, 0.1
-    knots_k = torch.log(torch.tensor(REFERENCE, dtype=torch.float64))
-    table = a + b * knots_k[:, None] + c * LOG_RATIO
-    calibration = Calibration(table.expand(3, -1, -1), torch.zeros(24, 24))
-    N = PowerLawNoise().power(shape, torch.tensor([[0.1, 0.3], [0.5, -0.9]]).double())
-    S = NATURAL.power(shape)
-    factor = calibration.factor(N, S, shape)
-    k = half_plane(shape).k.reshape(64, -1)
-    ratio = torch.log(N / S)
-    inside = ((k >= REFERENCE[0]) & (k <= REFERENCE[-1])).expand_as(ratio) & (ratio.abs() < 9)
-    log_k = torch.log(k.clamp(min=1e-9)).expand_as(ratio)
-    expected = a + b * log_k + c * ratio
-    assert torch.allclose(factor.log()[inside], expected[inside], atol=1e-9)
-    _, y, noise = observed(shape, levels=[(0.1, 0.3)])
-    bare = SpectralDenoiser(small(), NATURAL)(y, noise).error.spectrum()
-    told = SpectralDenoiser(small(), NATURAL, calibration)(y, noise).error.spectrum()
-    assert torch.allclose(told / bare, factor[:1].float(), rtol=1e-3)
+def test_a_module_computes_in_the_type_of_its_weights():
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.tensor([0.5]))
+
+        def forward(self, z, noise):
+            return self.weight * z
+
+    made = as_denoiser(Scale())
+    assert made.dtype == torch.float32
+    assert made.double().dtype == torch.float64
+    assert as_denoiser(nn.Identity()).dtype is None
 
 
-def test_the_kernel_runs_on_a_network_and_counts_its_calls(observed, silent):
-    _, y, noise = observed((32, 32), levels=[(0.01, 0.0), (0.4, -1.0)])
-    denoiser = SpectralDenoiser(silent(), NATURAL)
-    draw = few_step(denoiser, y, noise, Streams.batch(4, 2), calls=12)
-    assert draw.calls.tolist() == [9, 12]
-    assert draw.x.dtype == torch.float32
-    assert torch.allclose(draw.mean, denoiser(y, noise).mean, atol=1e-5)
+def test_what_is_no_denoiser_is_refused_in_one_line():
+    with pytest.raises(InputError, match=r"a callable .* is needed, not a str"):
+        as_denoiser("natural")
+    with pytest.raises(InputError, match="must return an Estimate or a Tensor, not a list"):
+        as_denoiser(lambda z, noise: [z])(torch.ones(1, 1, *SHAPE), white())
 
 
-def test_a_network_must_be_told_the_noise(observed, small):
-    _, y, noise = observed()
-    with pytest.raises(ValueError, match="descriptor"):
-        SpectralDenoiser(small(), NATURAL)(y, SpectralCovariance(noise.power, noise.shape))
+def test_a_function_without_error_model_draws_as_ancestral_sampling():
+    """E = 0 in eq. (7), by `error=None` as by `error=False`: bit for bit."""
+    exact = GaussianDenoiser(GREY)
+    y, noise = exact.prior(SHAPE, Streams.batch(0, 2)), white(rows=2)
+    draw = few_step(lambda z, n: exact(z, n).mean, y, noise, Streams.batch(1, 2), calls=5)
+    same = few_step(exact, y, noise, Streams.batch(1, 2), calls=5, error=False)
+    assert torch.equal(draw.x, same.x)
+    assert torch.equal(draw.mean, same.mean)
+
+
+def test_a_network_says_what_it_can_do(small):
+    bare = SpectralDenoiser(small(1), GREY)
+    assert (bare.channels, bare.dtype, bare.scatter) == (1, torch.float32, None)
+    assert bare.error_model
+    assert bare.adaptable
+    scatter = torch.eye(8, dtype=torch.float64)
+    table = Calibration(torch.zeros(1, 8, 10, dtype=torch.float64), scatter)
+    assert SpectralDenoiser(small(1), GREY, table).scatter is scatter
+    assert bare.double().dtype == torch.float64
+    kept = bare.tiled(16).with_derivative_error(4)
+    assert (kept.tile, kept.probe) == (16, 4)
+    assert (kept.tiled(32).tile, kept.tiled(32).probe) == (32, 4)
+    pixel = PixelNoise.weighted(torch.ones(SHAPE)).covariance(SHAPE, torch.ones(1, 1).double())
+    with pytest.raises(InputError, match="needs stationary noise, not PixelCovariance"):
+        bare(torch.ones(1, 1, *SHAPE).double(), pixel)
+
+
+def test_digests_name_what_changes_the_results(small):
+    table = Calibration(torch.zeros(3, 8, 10), torch.eye(24))
+    plain = SpectralDenoiser(small(), NATURAL)
+    others = [
+        plain,
+        SpectralDenoiser(small(seed=1), NATURAL),
+        SpectralDenoiser(small(padding="circular"), NATURAL),
+        SpectralDenoiser(small(), PowerLawSignal((5e-4,) * 3, (2.0,) * 3)),
+        SpectralDenoiser(small(), NATURAL, table),
+        SpectralDenoiser(small(), NATURAL, replace(table, log_c=table.log_c + 0.1)),
+        SpectralDenoiser(small(), NATURAL, replace(table, scatter=2 * table.scatter)),
+        SpectralDenoiser(small(), NATURAL, replace(table, gain=table.log_c)),
+        plain.with_derivative_error(1),
+        GaussianDenoiser(NATURAL),
+        GaussianDenoiser(GREY),
+        GaussianDenoiser(FixedSignal(GREY.power(SHAPE)[0])),
+        MixtureDenoiser([1.0], [torch.tensor(0.4)], [GREY.power(SHAPE)[0]]),
+        MixtureDenoiser([1.0, 1.0], [torch.tensor(0.4)] * 2, [GREY.power(SHAPE)[0]] * 2),
+        epsilon(VariancePreserving()),
+        epsilon(VariancePreserving(0.1, 2)),
+        epsilon(DiscreteVariancePreserving()),
+    ]
+    names = [d.digest() for d in others]
+    assert None not in names
+    assert len(set(names)) == len(names)
+    for again in (SpectralDenoiser(small(), NATURAL), plain.tiled(16), plain.double()):
+        assert again.digest() == names[0]
+    assert epsilon(VariancePreserving(0.1, 2.0)).digest() == names[15]
+
+
+def test_without_identity_there_is_no_digest(small):
+    class OwnSignal:
+        mean = 0.4
+
+        def power(self, shape):
+            return GREY.power(shape)
+
+    assert GaussianDenoiser(OwnSignal()).digest() is None
+    assert SpectralDenoiser(small(1), OwnSignal()).digest() is None
+    assert epsilon(AnySDE(lambda t: 0 * t + 1, lambda t: 0 * t + 1)).digest() is None
+
+
+def epsilon(process):
+    torch.manual_seed(0)
+    return EpsilonDenoiser(ResUNet(1, 1, (8,), blocks=1), process)

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.fourier import Shape
-from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.noise.stationary import StationaryNoise
 
 #: The lattice, in standard deviations of the Fisher matrix: ± REACH, POINTS in each direction. An
 #: even number: a truth on a wall then has the wall between two points.

@@ -27,7 +27,7 @@ from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
-from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.pretrained import available, find, load_model, read_card
 from gibbsdiff.streams import Key, Streams
 

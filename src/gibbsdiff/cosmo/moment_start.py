@@ -14,7 +14,7 @@ from torch import Tensor
 from gibbsdiff.cosmo.local_spectra import BANDS, local_power, log_spectrum
 from gibbsdiff.errors import InputError
 from gibbsdiff.networks.moments import MomentNetwork, Moments
-from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.noise.stationary import StationaryNoise
 
 _DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile)
 

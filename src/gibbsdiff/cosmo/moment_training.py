@@ -17,7 +17,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import REFERENCE, between_references, filtered
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.progress import Progress, silent
-from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.streams import Streams
 from gibbsdiff.training.optimizer import Schedule, optimizers
 from gibbsdiff.training.torch_state import seeded

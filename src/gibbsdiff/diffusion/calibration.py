@@ -1,4 +1,4 @@
-"""What held-out images say of a network once it has spoken: c of eq. (7), and a gain."""
+"""Corrections to a trained network that are measured on held-out images: c of eq. (7), a gain."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What inference sees of a denoiser: one call with two moments of x | z, eq. (3), and what else
-a denoiser may be able to do.
+"""The denoiser's interface: one call for two moments of x | z, eq. (3), and what else a denoiser
+may be able to do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Estimate(NamedTuple):
 class Denoiser(ABC):
     """E[x | z] for a batch z: the one method that a denoiser must have is the call.
 
-    The rest is optional; what is not overridden says that the denoiser cannot do it.
+    The rest is optional: the defaults are those of a denoiser that can do nothing else.
 
     >>> class Half(Denoiser):
     ...     channels = 1
@@ -96,7 +96,7 @@ class _FromCallable(nn.Module, Denoiser):
 
     @property
     def dtype(self) -> torch.dtype | None:  # type: ignore[override]
-        """That of the weights if there are any, else what the callable says."""
+        """That of the weights if there are any, else the callable's."""
         return dtype_of(self) or getattr(self.function, "dtype", None)
 
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:

@@ -28,8 +28,9 @@ class Losses(NamedTuple):
 
 
 def losses(denoiser: SpectralDenoiser, x: Tensor, z: Tensor, noise: SpectralCovariance) -> Losses:
-    """All four for signals x (B, C, H, W) seen as z. The likelihoods are of the detached residual:
-    they teach the error model and leave the mean alone.
+    """All four, for signals x (B, C, H, W) observed as z.
+
+    The likelihoods are of the detached residual: they train the error model, not the mean.
     """
     mean, heads, w = denoiser.evaluate(z, noise)
     modes = half_plane(noise.shape)

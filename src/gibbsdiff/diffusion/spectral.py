@@ -36,8 +36,8 @@ class SpectralDenoiser(nn.Module, Denoiser):
     Arguments:
         network: F_θ.
         signal: m and S_x.
-        calibration: What held-out images say of the network's mean and error.
-        tile: F_θ sees large images in pieces of at most tile² pixels; filters stay global.
+        calibration: Corrections of mean and error, measured on held-out images.
+        tile: F_θ takes large images in pieces of at most tile² pixels; filters stay global.
         probe: The seed of a probe by which the error has the power of ∂D/∂z, eq. (13); None
             leaves the error to heads and calibration.
     """
@@ -136,7 +136,7 @@ class SpectralDenoiser(nn.Module, Denoiser):
     def _by_derivative(
         self, z: Tensor, noise: SpectralCovariance, seed: int
     ) -> tuple[Tensor, NetworkError, Tensor]:
-        """D, the error by heads, and log c of what ∂D/∂z says beyond it: (B, C, 8)."""
+        """D, the error by heads, and log c by which ∂D/∂z corrects it: (B, C, 8)."""
 
         def split(at: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
             mean, error = self._by_heads(at, noise)

@@ -23,7 +23,8 @@ from gibbsdiff.inference.observation import ObservationModel, stationary
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.search import Visited, make_positive_definite, next_step
 from gibbsdiff.inference.uncertainty import pixel_sd
-from gibbsdiff.noise.base import NoiseModel, Statistic
+from gibbsdiff.noise.base import NoiseModel
+from gibbsdiff.noise.stationary import Statistic
 from gibbsdiff.streams import Key, Streams
 
 CHUNK = 2**20  # pixels that the denoiser is shown at once

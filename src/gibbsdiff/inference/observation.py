@@ -18,8 +18,9 @@ from torch import Tensor
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, from_opponent, half_plane, power
 from gibbsdiff.identity import digest_of
-from gibbsdiff.noise.base import NoiseModel, StationaryNoise, Statistic
+from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
+from gibbsdiff.noise.stationary import StationaryNoise, Statistic
 from gibbsdiff.streams import Streams
 
 EDGE = 1 / 8  # part of each side over which the taper rises

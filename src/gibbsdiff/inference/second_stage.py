@@ -10,7 +10,7 @@ from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.inference.marginal import Marginal, Mode, sum_by_owner
 from gibbsdiff.inference.progress import Progress, silent
-from gibbsdiff.noise.base import Statistic
+from gibbsdiff.noise.stationary import Statistic
 from gibbsdiff.streams import Streams
 
 STAGE = "searching for the noise by draws of x"

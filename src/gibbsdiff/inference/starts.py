@@ -19,7 +19,8 @@ from torch import Tensor
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, between_references, half_plane, power, to_opponent
 from gibbsdiff.inference.observation import stationary, taper
-from gibbsdiff.noise.base import NoiseModel, StationaryNoise
+from gibbsdiff.noise.base import NoiseModel
+from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.streams import Streams
 
 LOWEST = 2  # of the eight frequencies: below, photographs outshine the noise

@@ -4,7 +4,7 @@ r"""Hamiltonian Monte Carlo transitions, batched over chains, eq. (9).
 
 A transition draws p ~ N(0, M) and takes L ~ U{5..15} leapfrog steps of size ε;
 walls reflect (walls.py). ε and M belong to one chain each. The position q lives in
-the unit cube: `State` is in these coordinates, `run` speaks the parameters' units.
+the unit cube: `State` is in these coordinates, `run` takes and gives the parameters' units.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def leapfrog(
 
     Returns the state, the momentum and a mask of the chains that went through. Energy
     is off by O(ε²), plus O(ε) of random sign for each reflection off a wall that the
-    gradient pushes at: the kicks do not know when in the step the wall was hit.
+    gradient pushes at: kicks do not depend on when in the step the wall was hit.
     """
     position, value, gradient = state.position, state.value, state.gradient
     alive = torch.ones_like(steps, dtype=torch.bool)

@@ -1,4 +1,4 @@
-"""What F_θ is: the networks, which know of nothing else in the package."""
+"""What F_θ is: the networks, which use nothing else of the package."""
 
 from gibbsdiff.networks.original import OriginalUNet, load_lightning
 from gibbsdiff.networks.resunet import ResUNet

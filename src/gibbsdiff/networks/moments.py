@@ -53,9 +53,10 @@ class SymmetricConv(nn.Module):
 class MomentNetwork(nn.Module):
     """E[u | y] and the spread of u | y for u in the unit box [0, 1]^d.
 
-    It sees y twice: the log-power in rings of |k|, and maps of the local log-power in bands, whose
-    convolutions are pooled over the map. The first is enough for Gaussian signals; the second tells
-    a signal that is strong in some places from noise, which is as strong everywhere.
+    It takes two summaries of y: the log-power in rings of |k|, and maps of the local log-power in
+    bands, whose convolutions are pooled over the map. The first is enough for Gaussian signals; the
+    second distinguishes a signal that is strong in some places from noise, which is as strong
+    everywhere.
     """
 
     centre: Tensor
@@ -89,8 +90,8 @@ class MomentNetwork(nn.Module):
         h = silu(self.inputs(local))
         g = h + silu(self.block(h))
         pooled = [v.mean((2, 3)) for v in (local, h, g)]
-        seen = [(spectrum - self.centre) / self.scale, local.std((2, 3)), *pooled]
-        mean, values = self.outputs(self.body(torch.cat(seen, 1))).split(self.parts, 1)
+        features = [(spectrum - self.centre) / self.scale, local.std((2, 3)), *pooled]
+        mean, values = self.outputs(self.body(torch.cat(features, 1))).split(self.parts, 1)
         d = self.parts[0]
         i, j = torch.tril_indices(d, d, device=values.device)
         factor = values.new_zeros(len(values), d, d)

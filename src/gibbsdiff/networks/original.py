@@ -131,7 +131,7 @@ def _read(path: str | Path) -> Mapping[str, Any]:
 
 
 def _weights(state: object) -> dict[str, Tensor]:
-    """The tensors of the network alone, without the name that its trainer knows it by."""
+    """The tensors of the network alone, without the prefix that its trainer puts before them."""
     tensors = {
         key: value.float()
         for key, value in (state.items() if isinstance(state, Mapping) else ())
@@ -143,7 +143,7 @@ def _weights(state: object) -> dict[str, Tensor]:
 
 
 def _columns(weights: Mapping[str, Tensor], key: str) -> int:
-    """The input channels of a layer, or 1 where it is not as expected: `_check_shapes` tells."""
+    """The input channels of a layer, or 1 if it is not as expected (`_check_shapes` says why)."""
     shape = weights[key].shape if key in weights else ()
     return shape[1] if len(shape) > 1 else 1
 

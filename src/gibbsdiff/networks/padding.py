@@ -10,7 +10,7 @@ Padding = Literal["zeros", "circular"]
 
 
 def pad_to_multiple(x: Tensor, multiple: int, padding: Padding) -> tuple[Tensor, int, int]:
-    """Extend both sides of x (B, C, H, W) to multiples; say at which row and column x now begins.
+    """Extend both sides of x (B, C, H, W) to multiples; with it, the row and column of its start.
 
     Images are reflected at their border, periodic ones are wrapped. Half of the padding goes on
     each side, so that the seam of a wrapped image stays far from the pixels that are kept.

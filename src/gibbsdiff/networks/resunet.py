@@ -62,8 +62,8 @@ class ResUNet(nn.Module):
     so three of them bring a map of 256² to a bottleneck of 32². Long skips are concatenated. All
     is circular: shifting a map by a multiple of `multiple` pixels shifts the output.
 
-    The network also sees sin and cos of 2ⁿ π z (Kingma et al., 2021), which tell it of details
-    far below the variance of z; these matter at low noise.
+    The network also takes sin and cos of 2ⁿ π z (Kingma et al., 2021), which show details far below
+    the variance of z; these matter at low noise.
 
     Arguments:
         channels: C, of the map.

@@ -1,4 +1,4 @@
-"""A U-Net on images too large for it: tile by tile, with the neighbours of each tile in sight."""
+"""A U-Net on images too large for it: tile by tile, each with a margin of its neighbours."""
 
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -11,17 +11,17 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.networks.padding import crop, pad_to_multiple
 from gibbsdiff.networks.unet import Heads, Trunk, UNet
 
-#: Pixels beyond a tile that the network is shown, see `Tiled`.
+#: Pixels around a tile that the network takes with it, see `Tiled`.
 HALO = 96
 
 
 class Span(NamedTuple):
-    """One tile along one axis: the pixels start … stop - 1, and those that are shown with it."""
+    """One tile along one axis: the pixels start … stop - 1, and the margin around them."""
 
     start: int
     stop: int
-    shown: Tensor
-    """Indices of the tile and its halo, in order."""
+    pixels: Tensor
+    """Indices of the tile and its halo, in the image's order."""
     before: int
     """How many of them lie before the tile."""
 
@@ -35,7 +35,7 @@ class Span(NamedTuple):
         return slice(self.start, self.stop)
 
     def inner(self, stride: int = 1) -> slice:
-        """Where the tile lies in what is shown, on a map `stride` times coarser."""
+        """Where the tile lies in itself and its halo, on a map `stride` times coarser."""
         return slice(self.before // stride, (self.before + self.size) // stride)
 
 
@@ -44,7 +44,7 @@ class Tiled:
     """F_θ of eq. (4), by the same weights, in memory that does not grow with the image.
 
     Tiles of at most tile² pixels start at multiples of the network's coarsest pixel, so that
-    each sees its own pixels as the whole image would show them, with `halo` real pixels around.
+    each has its pixels on the same grid as in the whole image, with `halo` real pixels around.
     At the image's own border there is what the network finds there: zeros, or, if it is
     circular, the other side. Pooled features are means over the tiles without their halos.
 
@@ -87,9 +87,9 @@ class Tiled:
         for i in range(len(inputs)):
             means = []
             for rows, columns in product(self._spans(height), self._spans(width)):
-                shown = padded[i : i + 1].index_select(-2, rows.shown.to(padded.device))
-                shown = shown.index_select(-1, columns.shown.to(padded.device))
-                maps = self.network.maps(shown, descriptor[i : i + 1])
+                piece = padded[i : i + 1].index_select(-2, rows.pixels.to(padded.device))
+                piece = piece.index_select(-1, columns.pixels.to(padded.device))
+                maps = self.network.maps(piece, descriptor[i : i + 1])
                 here = (slice(None), rows.place(), columns.place())
                 correction[i][here] = _inner(maps.correction, rows, columns)
                 log_variance[i][here] = _inner(maps.log_variance, rows, columns)
@@ -122,5 +122,5 @@ class Tiled:
 
 
 def _inner(maps: Tensor, rows: Span, columns: Span, stride: int = 1) -> Tensor:
-    """The tile without its halo, from maps (1, C, …) of what was shown: (C, …)."""
+    """The tile without its halo, from maps (1, C, …) of both: (C, …)."""
     return maps[0, :, rows.inner(stride), columns.inner(stride)]

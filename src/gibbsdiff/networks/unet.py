@@ -17,7 +17,7 @@ DESCRIPTOR_CENTRE, DESCRIPTOR_SPREAD = -2.3, 1.2
 
 
 class Heads(NamedTuple):
-    """What the network says about x, in the whitened domain of eq. (4)."""
+    """What the network predicts, in the whitened domain of eq. (4)."""
 
     correction: Tensor
     """F (B, C, H, W): the correction to the Wiener estimate, of unit variance."""
@@ -156,7 +156,7 @@ class UNet(nn.Module):
         return Heads(correction, log_variance, self.bands(pooled, descriptor))
 
     def trunk(self, inputs: Tensor, descriptor: Tensor) -> Trunk:
-        """Evaluate the local heads, and the pooled features that `bands` wants."""
+        """Evaluate the local heads, and the pooled features that `bands` takes."""
         padded, top, left = pad_to_multiple(inputs, self.multiple, self.padding)
         maps = self.maps(padded, descriptor)
         pooled = torch.cat([maps.bottom.mean((-2, -1)), maps.top.mean((-2, -1))], dim=1)

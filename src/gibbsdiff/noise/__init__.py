@@ -1,6 +1,6 @@
 """What the noise may be."""
 
-from gibbsdiff.noise.base import NoiseModel, Parameter, StationaryNoise, Statistic
+from gibbsdiff.noise.base import NoiseModel, Parameter
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.noise.covariance import (
     Covariance,
@@ -11,6 +11,7 @@ from gibbsdiff.noise.covariance import (
 from gibbsdiff.noise.families import BandedNoise, PowerLawNoise, SpectralNoise, WhiteNoise
 from gibbsdiff.noise.fixed import with_fixed
 from gibbsdiff.noise.pixel import PixelNoise
+from gibbsdiff.noise.stationary import StationaryNoise, Statistic
 
 __all__ = [
     "BandedNoise",

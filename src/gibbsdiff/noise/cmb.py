@@ -1,4 +1,4 @@
-"""The cosmic microwave background as noise: its spectrum tells the cosmology."""
+"""The cosmic microwave background as noise, whose spectrum depends on the cosmology."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, Wavevectors, half_plane
-from gibbsdiff.noise.base import LogDensity, Parameter, Range, StationaryNoise, Statistic
+from gibbsdiff.noise.base import LogDensity, Parameter, Range
 from gibbsdiff.noise.emulator import COSMOLOGY, combined, load_emulator
 from gibbsdiff.noise.families import positive, redraw_sigma
+from gibbsdiff.noise.stationary import StationaryNoise, Statistic
 from gibbsdiff.streams import Streams
 
 ARCMIN = math.pi / (180 * 60)

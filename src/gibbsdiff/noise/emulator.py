@@ -1,4 +1,4 @@
-"""CMB spectra as polynomials of the cosmology, for when CAMB's seconds are too many."""
+"""CMB spectra as polynomials of the cosmology: CAMB, which fitted them, takes seconds for each."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def polynomials(x: Tensor, exponents: Tensor) -> Tensor:
 def combined(terms: Tensor, weights: Tensor) -> Tensor:
     """terms @ weights, (..., J), (J, M) -> (..., M), each row by a product of its own.
 
-    One product for all would round by the number of rows, and a chain must not know its batch.
+    One product for all would round by the number of rows, and no chain may depend on the others.
     """
     rows = terms.reshape(-1, 1, terms.shape[-1])
     out = torch.bmm(rows, weights.expand(len(rows), -1, -1))

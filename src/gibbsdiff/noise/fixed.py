@@ -11,8 +11,9 @@ from torch import Tensor
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, Wavevectors
 from gibbsdiff.identity import digest_of
-from gibbsdiff.noise.base import LogDensity, NoiseModel, Parameter, StationaryNoise
+from gibbsdiff.noise.base import LogDensity, NoiseModel, Parameter
 from gibbsdiff.noise.covariance import NoiseCovariance
+from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.streams import Streams
 
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from gibbsdiff.fourier import Grouping
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.noise.base import NoiseModel, StationaryNoise
+from gibbsdiff.noise.base import NoiseModel
+from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.plots.arithmetic import radial_average, radial_power, spectrum_bins
 from gibbsdiff.plots.pictures import filled
 from gibbsdiff.plots.style import BLUE, GREY, INK, NORMAL, SMALL, VERMILION, tidy

@@ -1,6 +1,6 @@
 """Models in files: weights, architecture, signal, calibration and card in one safetensors.
 
-Weights are stored as fp16 unless asked otherwise, and are fp32 in memory.
+Weights are stored as fp16 by default, and are fp32 in memory.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion.calibration import Calibration
 from gibbsdiff.diffusion.signal import PowerLawSignal, TabulatedSignal
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
+from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.networks.unet import UNet
 
@@ -133,11 +133,11 @@ def _calibration(tensors: Mapping[str, Tensor], path: Path) -> Calibration | Non
     return Calibration(log_c, scatter, gain)
 
 
-def _signal(told: dict[str, Any]) -> PowerLawSignal | TabulatedSignal:
-    if "log_power" in told:
-        rows = tuple(tuple(row) for row in told["log_power"])
-        return TabulatedSignal(tuple(told["log_k"]), rows, told["mean"])
-    return PowerLawSignal(tuple(told["amplitude"]), tuple(told["slope"]), told["mean"])
+def _signal(fields: dict[str, Any]) -> PowerLawSignal | TabulatedSignal:
+    if "log_power" in fields:
+        rows = tuple(tuple(row) for row in fields["log_power"])
+        return TabulatedSignal(tuple(fields["log_k"]), rows, fields["mean"])
+    return PowerLawSignal(tuple(fields["amplitude"]), tuple(fields["slope"]), fields["mean"])
 
 
 def find(name: str | Path) -> Path:

@@ -15,9 +15,9 @@ from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, Process, VariancePreserving
 from gibbsdiff.networks.original import OriginalUNet
 from gibbsdiff.networks.resunet import ResUNet
-from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.noise.families import PowerLawNoise
+from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.pretrained.epsilon import load_epsilon, save_epsilon
 from gibbsdiff.streams import Streams
 from gibbsdiff.training.config import TrainingConfig

@@ -15,7 +15,7 @@ from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import REFERENCE, between_references, fft, half_plane, to_opponent
-from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.training.evaluation import PHI, SIGMA, observed
 
 #: Noise levels and slopes that the table is measured at.

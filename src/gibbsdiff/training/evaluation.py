@@ -13,9 +13,9 @@ from gibbsdiff.diffusion.losses import losses
 from gibbsdiff.diffusion.signal import wiener
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import half_plane
-from gibbsdiff.noise.base import StationaryNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.noise.families import PowerLawNoise
+from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.streams import Streams
 
 SIGMA = (0.06, 0.1, 0.2)

@@ -19,7 +19,7 @@ from torch import Tensor
 from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration, overlap
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, between_references, half_plane
-from gibbsdiff.noise.base import StationaryNoise
+from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.training.error_table import (
     LEVELS,
     SLOPES,

@@ -1,0 +1,140 @@
+"""Noise whose law is the same everywhere in the picture: a power spectrum N_φ(k), eq. (8)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.checks import as_images
+from gibbsdiff.errors import InputError
+from gibbsdiff.fourier import (
+    REFERENCE,
+    Grouping,
+    Shape,
+    Wavevectors,
+    even,
+    every_mode,
+    exact_groups,
+    half_plane,
+    power,
+    radial_bins,
+)
+from gibbsdiff.noise.base import NoiseModel
+from gibbsdiff.noise.covariance import SpectralCovariance
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """Sufficient statistic of ε: P (B, M), the weighted power in each group of modes.
+
+    `share` (1 or B, M), if given, is the part of a group's modes that counts; P is of that part.
+    """
+
+    k: Wavevectors
+    P: Tensor
+    channels: int
+    share: Tensor | None = None
+
+    @property
+    def modes(self) -> Tensor:
+        """How many modes of the plane each group stands for: (M,) or (B, M)."""
+        return self.k.weight if self.share is None else self.k.weight * self.share
+
+    def rows(self, index: Tensor) -> Statistic:
+        """The statistic of some images of the batch."""
+        share = self.share
+        if share is not None and len(share) > 1:
+            share = share[index]
+        return Statistic(self.k, self.P[index], self.channels, share)
+
+
+class StationaryNoise(NoiseModel):
+    """Stationary noise N(0, Fᵀ diag(N_φ) F), iid over channels, eq. (8).
+
+    A family writes one method, `log_power`. `isotropic` families depend on |k| alone;
+    `edges` are the |k| at which their spectrum may jump; `amplitude` names the parameter, if
+    there is one, that does nothing but scale N.
+    """
+
+    stationary = True
+    isotropic: bool = True
+    amplitude: str = "sigma"
+    edges: tuple[float, ...] = ()
+
+    @abstractmethod
+    def log_power(self, k: Wavevectors, phi: Tensor) -> Tensor:
+        """log N(k), absolute: φ (..., d) -> (..., M). White noise of std σ has N = σ²."""
+
+    def grouping(self, shape: Shape, exact: bool = False) -> Grouping:
+        """How modes are grouped in the likelihood: radial bins unless exact or anisotropic."""
+        if not self.isotropic:
+            return every_mode(shape)
+        return exact_groups(shape) if exact else radial_bins(shape, self.edges)
+
+    def power(self, shape: Shape, phi: Tensor) -> Tensor:
+        """N(k) on the half-plane: (B, 1, H, W//2+1)."""
+        log_n = self.log_power(half_plane(shape), phi).reshape(len(phi), 1, shape[0], -1)
+        return torch.exp(log_n if self.isotropic else even(log_n, shape[1]))
+
+    def descriptor(self, shape: Shape, phi: Tensor) -> Tensor:
+        """½ log N at the reference frequencies, eq. (5): (B, 8).
+
+        A spectrum that depends on direction is described by its mean over angles.
+        """
+        angles = 1 if self.isotropic else 16
+        theta = torch.arange(angles, dtype=torch.float64) * math.pi / angles
+        radius = torch.tensor(REFERENCE, dtype=torch.float64)
+        kx = (radius[:, None] * torch.cos(theta)).flatten()
+        ky = (radius[:, None] * torch.sin(theta)).flatten()
+        log_n = self.log_power(self.grouping(shape).k.with_frequencies(kx, ky), phi)
+        return 0.5 * log_n[..., -len(kx) :].unflatten(-1, (len(radius), angles)).mean(-1)
+
+    def covariance(
+        self, shape: Shape, phi: Tensor, dtype: torch.dtype = torch.float64
+    ) -> SpectralCovariance:
+        """Fᵀ diag(N_φ) F, with what networks take: the descriptor, or the shape's parameters."""
+        descriptor = self.descriptor(shape, phi).to(dtype)
+        power, of_shape = self.power(shape, phi).to(dtype), self.shape_parameters(phi).to(dtype)
+        return SpectralCovariance(power, shape, descriptor, of_shape, self.shape_names)
+
+    @property
+    def shape_names(self) -> tuple[str, ...]:
+        """Names of the parameters but for the amplitude."""
+        return tuple(name for name in self.names if name != self.amplitude)
+
+    def shape_parameters(self, phi: Tensor) -> Tensor:
+        """φ without its amplitude: (B, d) -> (B, K)."""
+        return phi[..., [i for i, name in enumerate(self.names) if name != self.amplitude]]
+
+    def statistic(
+        self, noise: Any, observed: Tensor | None = None, *, exact: bool = False
+    ) -> Statistic:
+        """P = Σ w Σ_channels |ε̂|² in each group of modes, of pictures without missing pixels.
+
+        `exact` groups modes of the very same |k| instead of binning |k|.
+        """
+        if observed is not None and not bool(observed.all()):
+            raise InputError(
+                f"{self}: the likelihood of pictures with missing pixels needs a window"
+            )
+        eps = as_images(noise, "noise", smallest=1).double()
+        shape = (eps.shape[-2], eps.shape[-1])
+        grouping = self.grouping(shape, exact)
+        return Statistic(grouping.k, grouping.sum(power(eps).sum(1)), eps.shape[1])
+
+    def log_likelihood(self, phi: Tensor, statistic: Statistic) -> Tensor:
+        """Eq. (8): -½ Σ_k w [C log(2π N) + P/N]."""
+        k = statistic.k
+        log_n = self.log_power(k, phi)
+        if not self.isotropic:
+            height, width = k.shape
+            log_n = even(log_n.unflatten(-1, (height, -1)), width).flatten(-2)
+        # Not `log_n @ modes`: BLAS rounds by batch size, and no chain may depend on the others.
+        modes = statistic.channels * statistic.modes
+        terms = modes * log_n + statistic.P * torch.exp(-log_n)
+        return -0.5 * (math.log(2 * math.pi) * modes.sum(-1) + terms.sum(-1))
