@@ -13,8 +13,8 @@ from skimage import data
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence import cluster
 from gibbsdiff.evidence.benchmark.images import benchmark, files_for_tests, tasks
-from gibbsdiff.evidence.benchmark.methods import Options
-from gibbsdiff.evidence.calibration import calibrate, gaussian_configuration
+from gibbsdiff.evidence.benchmark.methods import Setup
+from gibbsdiff.evidence.calibration import CalibrationRun, calibrate
 
 
 @pytest.fixture
@@ -87,14 +87,13 @@ def test_a_killed_worker_loses_nothing(tmp_path, patient):
     """Two processes, one killed in the middle of a benchmark; then calibration on what is left."""
     for name, picture in (("a", data.astronaut()), ("b", data.coffee())):
         Image.fromarray(picture[80:176:2, 160:256:2]).save(tmp_path / f"{name}.png")
-    options = Options(calls=3).with_digests()
+    setup = Setup(calls=3).with_digests()
     files = files_for_tests(tmp_path)
-    wanted = tasks(files, "set", ["marginal"], options, cells=[(0.1, 0.0)], side=48)
-    wanted += tasks(files, "set", ["told"], options, side=48)
+    wanted = tasks(files, "set", ["marginal"], setup, cells=[(0.1, 0.0)], side=48)
+    wanted += tasks(files, "set", ["known-noise"], setup, side=48)
     here = benchmark(wanted, tmp_path / "here")
-    configuration = gaussian_configuration(
-        3, 2, method="gibbs", size=8, noise="white", iterations=8, burn_in=2
-    )
+    arguments = {"method": "gibbs", "size": 8, "noise": "white", "iterations": 8, "burn_in": 2}
+    configuration = CalibrationRun("gaussian", arguments, seed=3, batch=2)
     killed = []
 
     def kill_one(done, of):

@@ -38,7 +38,7 @@ def demo(
     console.print(done.marginal.summary(), markup=False, soft_wrap=True)
     if done.gibbs is not None:
         console.print(done.gibbs.summary(), markup=False, soft_wrap=True)
-    for line in done.told():
+    for line in done.psnr_lines():
         console.print(line)
     for file in write(done, output, f"{picture}, σ = {sigma:g}, φ = {phi:g}"):
         console.print(f"figure: {file}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""The demonstration: a photograph, noise that nobody is told about, and both found again."""
+"""The demonstration: noise is added to a photograph, and both are found from the sum alone."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from torch import Tensor
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.denoise import denoise
 from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.progress import Progress
 from gibbsdiff.metrics import psnr
 from gibbsdiff.noise import PowerLawNoise
-from gibbsdiff.plots import report
 from gibbsdiff.streams import Streams
 
 PICTURES = ("astronaut", "coffee", "chelsea", "rocket")
@@ -23,15 +23,15 @@ CALLS, DRAWS = 8, 10  # of Gibbs: enough to see the chains agree, in a minute or
 
 @dataclass(frozen=True)
 class Demo:
-    """The clean picture, and what each method made of the noisy one."""
+    """The clean picture x, the noisy one y, and the posterior of each method that ran."""
 
     x: Tensor
     y: Tensor
     marginal: Posterior
     gibbs: Posterior | None
 
-    def told(self) -> list[str]:
-        """PSNR of the observation and of the posterior means."""
+    def psnr_lines(self) -> list[str]:
+        """PSNR of the noisy picture and of the posterior means, a line each."""
         lines = [f"PSNR of the noisy picture   {psnr(self.y, self.x):5.2f} dB"]
         lines += [
             f"PSNR of the mean, {name:<9} {psnr(p.mean, self.x):5.2f} dB"
@@ -55,7 +55,7 @@ def photograph(name: str, size: int) -> Tensor:
 
 
 def observe(picture: str, sigma: float, phi: float, size: int, seed: int) -> tuple[Tensor, Tensor]:
-    """x and y = x + ε with power-law ε cut from a larger field."""
+    """x and y = x + ε with power-law noise ε, cut from a larger field: its borders do not match."""
     family = PowerLawNoise()
     truth = family.check([sigma, phi])
     x = photograph(picture, size)
@@ -64,10 +64,19 @@ def observe(picture: str, sigma: float, phi: float, size: int, seed: int) -> tup
 
 
 def demonstrate(
-    x: Tensor, y: Tensor, truth: tuple[float, float], seed: int, *, chains: int, progress: bool
+    x: Tensor,
+    y: Tensor,
+    truth: tuple[float, float],
+    seed: int,
+    *,
+    chains: int,
+    progress: bool | Progress = False,
+    device: str = "cpu",
 ) -> Demo:
-    """Both methods on y, blind; x and the true (σ, φ) are for the figures alone."""
-    found = denoise(y, method="marginal", seed=seed, progress=progress)
+    """The marginal method on y, and Gibbs if there are to be chains. Both are blind: x and the true
+    (σ, φ) are for the figures alone.
+    """
+    found = denoise(y, method="marginal", seed=seed, device=device, progress=progress)
     gibbs = None
     if chains:
         gibbs = denoise(
@@ -77,15 +86,16 @@ def demonstrate(
             draws=DRAWS,
             calls=CALLS,
             seed=seed,
+            device=device,
             progress=progress,
         )
     return Demo(x, y, found.with_truth(truth), None if gibbs is None else gibbs.with_truth(truth))
 
 
 def write(demo: Demo, folder: Path, title: str) -> list[Path]:
-    """The report of the marginal method, and all of the Gibbs chains."""
+    """The marginal method's report, and the figures of the Gibbs chains, as files in the folder."""
     files = [folder / "report.png"]
-    report(demo.marginal, files[0], title=title)
+    demo.marginal.plot(files[0], kind="report", title=title)
     if demo.gibbs is not None:
         files.append(folder / "gibbs.png")
         demo.gibbs.plot(files[1])

@@ -12,7 +12,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.baselines import (
     DnCNN,
     bm3d_as_used,
-    bm3d_told,
+    bm3d_with_spectrum,
     load_dncnn,
     non_local_means,
 )
@@ -54,31 +54,31 @@ def noisy_crop(slope, side=64, grey=True):
 def test_bm3d_gains_from_being_told_the_colour_of_the_noise(grey):
     pytest.importorskip("bm3d")
     x, y, noise = noisy_crop(-1.0, 48, grey)
-    told, used = bm3d_told(y, noise), bm3d_as_used(y)
-    assert told.dtype == y.dtype
-    assert float(psnr(told, x)) > float(psnr(used, x)) + 0.8
+    informed, used = bm3d_with_spectrum(y, noise), bm3d_as_used(y)
+    assert informed.dtype == y.dtype
+    assert float(psnr(informed, x)) > float(psnr(used, x)) + 0.8
     assert float(psnr(used, x)) > float(psnr(y, x)) + 1
-    assert torch.equal(told, bm3d_told(y, noise))
+    assert torch.equal(informed, bm3d_with_spectrum(y, noise))
     assert hasattr(np, "trapz") == (np.lib.NumpyVersion(np.__version__) < "2.4.0")
 
 
 def test_bm3d_refuses_what_it_cannot_be_told():
     _, y, noise = noisy_crop(0.0, 16)
     with pytest.raises(InputError, match="needs its covariance"):
-        bm3d_told(y, None)
+        bm3d_with_spectrum(y, None)
     with pytest.raises(InputError, match="16×16 pixels, the observation has 15×16"):
-        bm3d_told(y[:, 1:], noise)
+        bm3d_with_spectrum(y[:, 1:], noise)
     with pytest.raises(InputError, match="one image"):
         psd(noise.rows(torch.tensor([0, 0])))
     with pytest.raises(InputError, match="1 or 3 channels"):
-        bm3d_told(y.expand(2, -1, -1), noise)
+        bm3d_with_spectrum(y.expand(2, -1, -1), noise)
 
 
 def test_an_absent_package_is_named_with_its_cure(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "bm3d", None)
     _, y, noise = noisy_crop(0.0, 16)
     with pytest.raises(InputError, match=r"bm3d.*pip install 'gibbsdiff\[bench\]'"):
-        bm3d_told(y, noise)
+        bm3d_with_spectrum(y, noise)
 
 
 def test_non_local_means_helps_and_leaves_a_clean_image_alone():

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.evidence.benchmark.examples import Example, examples, figure
-from gibbsdiff.evidence.benchmark.methods import Options
+from gibbsdiff.evidence.benchmark.examples import Example, examples, examples_figure
+from gibbsdiff.evidence.benchmark.methods import Setup
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.streams import Streams
 
@@ -29,7 +29,7 @@ def test_psnr_stands_above_and_the_truth_is_marked(example):
     assert facts["noisy"] == pytest.approx(20.0)
     assert facts["sample"] == pytest.approx(26.02, abs=0.01)
     assert facts["mean"] == pytest.approx(40.0)
-    page = figure([example, example])
+    page = examples_figure([example, example])
     titles = [axis.get_title() for axis in page.axes]
     assert titles[:4] == [
         "noisy y, 20.0 dB",
@@ -74,4 +74,4 @@ def test_bad_input(command, photographs, tmp_path):
         assert result.code == 2
         assert words in result.stderr
     with pytest.raises(InputError, match="examples need images"):
-        examples([], Options())
+        examples([], Setup())

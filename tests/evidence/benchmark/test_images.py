@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from gibbsdiff import load_model
+from gibbsdiff import denoise, load_model
 from gibbsdiff.data.images import protocol_images
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.baselines.dncnn import DnCNN
@@ -20,8 +20,9 @@ from gibbsdiff.evidence.benchmark.images import (
     tasks,
     work,
 )
-from gibbsdiff.evidence.benchmark.methods import PAPER, Chains, Options
+from gibbsdiff.evidence.benchmark.methods import PAPER, ChainLength, Setup, chains
 from gibbsdiff.evidence.benchmark.store import Store
+from gibbsdiff.inference.denoise import FIRST
 from gibbsdiff.metrics import psnr, ssim
 from gibbsdiff.training.evaluation import evaluate
 
@@ -36,15 +37,15 @@ def refused(result):
 
 
 @pytest.fixture(scope="module")
-def options():
-    return Options(gibbs=Chains(2, 8, 2), calls=4).with_digests()
+def setup():
+    return Setup(gibbs=ChainLength(2, 8, 2), calls=4).with_digests()
 
 
 @pytest.fixture
-def grid(photographs, options):
+def grid(photographs, setup):
     def make(groups, cells=CELLS, **changes):
         files = files_for_tests(photographs)[:2]
-        how = replace(options, **changes.pop("options", {}))
+        how = replace(setup, **changes.pop("setup", {}))
         return tasks(files, "cbsd68", groups, how, cells=cells, side=SIDE, **changes)
 
     return make
@@ -59,14 +60,14 @@ def without_time(records):
 def test_told_the_truth_it_is_the_model_cards_figure(grid, photographs):
     images = protocol_images(files_for_tests(photographs)[:2], SIDE)
     wanted = evaluate(load_model("natural"), images, [0.1], [-1.0])[0].psnr
-    records = [work(task)[0] for task in grid(["told"], CELLS[:1])]
+    records = [work(task)[0] for task in grid(["known-noise"], CELLS[:1])]
     assert sum(r["psnr"] for r in records) / 2 == pytest.approx(wanted, abs=1e-3)
     assert [r["calls"] for r in records] == [1, 1]
 
 
 def test_every_method_sees_the_same_noise_and_every_image_its_own(grid):
     one, other, second = (
-        grid([g], CELLS[:1])[i] for g, i in (("told", 0), ("gibbs", 0), ("told", 1))
+        grid([g], CELLS[:1])[i] for g, i in (("known-noise", 0), ("gibbs", 0), ("known-noise", 1))
     )
     (x, a), (_, b), (x2, c) = observe(one), observe(other), observe(second)
     assert torch.equal(a.y, b.y)
@@ -86,10 +87,10 @@ def test_every_method_sees_the_same_noise_and_every_image_its_own(grid):
 def test_blind_rows_find_the_noise_and_a_mean_beats_a_sample(grid):
     cells = [(0.2, 0.5)]
     both, first = (work(grid([g], cells)[0])[0] for g in ("marginal", "marginal-first"))
-    rows = {r["row"]: r for r in work(grid(["gibbs"], cells, options={"calls": 12})[0])}
-    told, noisy = (work(grid([g], cells)[0])[0]["psnr"] for g in ("told", "noisy"))
+    rows = {r["row"]: r for r in work(grid(["gibbs"], cells, setup={"calls": 12})[0])}
+    best, noisy = (work(grid([g], cells)[0])[0]["psnr"] for g in ("known-noise", "noisy"))
     for row in (both, first, rows["gibbs-tweedie"]):
-        assert row["psnr"] == pytest.approx(told, abs=0.3)
+        assert row["psnr"] == pytest.approx(best, abs=0.3)
         assert row["psnr"] > noisy + 3
         assert row["found"][0] == pytest.approx(0.2, rel=0.1)
         assert row["found"][1] == pytest.approx(0.5, abs=0.3)
@@ -107,13 +108,34 @@ def test_blind_rows_find_the_noise_and_a_mean_beats_a_sample(grid):
 def test_the_papers_setting_starts_as_the_paper_does(grid):
     assert (PAPER.chains, PAPER.iterations, PAPER.burn_in) == (16, 40, 20)
     short = replace(PAPER, chains=3, iterations=4, burn_in=2)
-    task = grid(["gibbs"], [(0.2, 0.5)], options={"gibbs": short, "calls": 3})[0]
-    row = work(task)[0]
-    assert row["calls"] == 3 * 5 * 3  # and no search for a mode
+    task = grid(["gibbs"], [(0.2, 0.5)], setup={"gibbs": short, "calls": 3})[0]
+    posterior = chains(observe(task)[1], task.setup)
+    assert posterior.phi.shape == (3, 2, 2)
+    assert posterior.how == ("starts as the paper",)
+    # The start and four iterations; the rest is the search, which corrects the denoiser.
+    search = posterior.calls - 3 * 5 * 3
+    assert 0 < search <= FIRST + 1
+
+
+def test_rows_are_what_denoise_gives(grid):
+    """The known noise, and the marginal method, digit for digit."""
+    known, blind = (grid([g], CELLS[:1])[0] for g in ("known-noise", "marginal-first"))
+    x, seen = observe(blind)
+    common = {"boundary": "periodic", "samples": 0, "seed": seen.seed}
+    wanted = denoise(seen.y[0], method="marginal", second_stage=False, **common)
+    (row,) = work(blind)
+    assert row["psnr"] == float(psnr(wanted.mean[None], x)[0])
+    assert row["found"] == tuple(r.mean for r in wanted.rows)
+    assert row["sd"] == tuple(r.sd for r in wanted.rows)
+    assert row["total_sd"] == tuple(r.total_sd for r in wanted.rows)
+    assert all(t > s for t, s in zip(row["total_sd"], row["sd"], strict=True))
+    assert row["calls"] == wanted.calls
+    best = denoise(seen.y[0], known={"sigma": 0.1, "phi": -1.0}, **common)
+    assert work(known)[0]["psnr"] == float(psnr(best.mean[None], x)[0])
 
 
 def test_an_interrupted_benchmark_goes_on_and_ends_the_same(grid, tmp_path):
-    wanted = grid(["noisy", "told", "nlm"])
+    wanted = grid(["noisy", "known-noise", "nlm"])
     whole = benchmark(wanted, tmp_path / "whole")
 
     def interrupted(function, items):
@@ -135,15 +157,18 @@ def test_an_interrupted_benchmark_goes_on_and_ends_the_same(grid, tmp_path):
 
 
 def test_results_of_another_configuration_are_refused_and_kept(grid, tmp_path):
-    benchmark(grid(["noisy", "told"], CELLS[:1]), tmp_path)
+    benchmark(grid(["noisy", "known-noise"], CELLS[:1]), tmp_path)
     path = tmp_path / RESULTS
     before = path.read_bytes()
     other = {"digests": (("model", "0" * 16),)}
     for wanted, words in (
         (grid(["noisy"], seed=2), "protocol: seed is 1 there and 2 here"),
-        (grid(["told"], options=other), "told: model is .* there and 0000"),
-        ([replace(t, side=40) for t in grid(["told"])], "side is 48 there and 40 here"),
-        ([replace(t, path="z.png") for t in grid(["told"])], "image 0 of cbsd68 is a.png there"),
+        (grid(["known-noise"], setup=other), "known-noise: model is .* there and 0000"),
+        ([replace(t, side=40) for t in grid(["known-noise"])], "side is 48 there and 40 here"),
+        (
+            [replace(t, path="z.png") for t in grid(["known-noise"])],
+            "image 0 of cbsd68 is a.png there",
+        ),
     ):
         with pytest.raises(InputError, match=words):
             benchmark(wanted, tmp_path)
@@ -151,7 +176,7 @@ def test_results_of_another_configuration_are_refused_and_kept(grid, tmp_path):
     for junk in (b"hello\n", b"[1]\n", b"\xff\n", b'{"format": "else"}\n', b"half a line"):
         path.write_bytes(junk)
         with pytest.raises(InputError, match="not a file of benchmark results"):
-            benchmark(grid(["told"]), tmp_path)
+            benchmark(grid(["known-noise"]), tmp_path)
         assert path.read_bytes() == junk
     path.write_bytes(before + b'{"set": "a"}\n')
     with pytest.raises(InputError, match="line 8 is not a record"):
@@ -160,8 +185,8 @@ def test_results_of_another_configuration_are_refused_and_kept(grid, tmp_path):
 
 def test_other_methods_may_join_later(grid, tmp_path):
     benchmark(grid(["noisy"], CELLS[:1]), tmp_path)
-    records = benchmark(grid(["told"], CELLS[:1]), tmp_path)
-    assert {r["row"] for r in records} == {"noisy", "told"}
+    records = benchmark(grid(["known-noise"], CELLS[:1]), tmp_path)
+    assert {r["row"] for r in records} == {"noisy", "known-noise"}
     assert len(records) == 4
 
 
@@ -170,7 +195,7 @@ def test_the_command_writes_tables_and_goes_on(command, photographs, tmp_path):
     save_file(DnCNN().state_dict(), weights)
     arguments = ["benchmark", "images", "--data", photographs, "--out", tmp_path / "out"]
     arguments += ["--side", SIDE, "--set", "imagenet", "--limit", 1, "--dncnn", weights]
-    result = command(*arguments, "--methods", "noisy,dncnn,told")
+    result = command(*arguments, "--methods", "noisy,dncnn,known-noise")
     assert result.code == 0, result.stderr
     text = (tmp_path / "out" / "images.md").read_text()
     assert "| ours, told the truth | 1 |" in text
@@ -179,11 +204,11 @@ def test_the_command_writes_tables_and_goes_on(command, photographs, tmp_path):
     assert len(summary["imagenet"]["cells"]) == 9
     assert (tmp_path / "out" / "images.png").read_bytes().startswith(b"\x89PNG")
     before = (tmp_path / "out" / RESULTS).read_bytes()
-    again = command(*arguments, "--methods", "noisy,dncnn,told")
+    again = command(*arguments, "--methods", "noisy,dncnn,known-noise")
     assert again.code == 0
     assert (tmp_path / "out" / RESULTS).read_bytes() == before
     assert "seed is 1 there and 3 here" in refused(
-        command(*arguments, "--methods", "told", "--seed", 3)
+        command(*arguments, "--methods", "known-noise", "--seed", 3)
     )
     assert (tmp_path / "out" / RESULTS).read_bytes() == before
 
@@ -200,7 +225,10 @@ def test_bad_input_is_one_clear_line(command, photographs, tmp_path, monkeypatch
         (["--data", photographs, "--dncnn", odd], "odd.safetensors: the weight model.0"),
         (["--data", photographs, "--dncnn", alien], "it has the weight conv.weight"),
         (["--data", photographs, "--dncnn", tmp_path / "none"], "none: no such file"),
-        (["--data", photographs, "--methods", "told,magic"], "method magic: there are noisy"),
+        (
+            ["--data", photographs, "--methods", "known-noise,magic"],
+            "method magic: there are noisy",
+        ),
         (["--data", photographs, "--methods", "dncnn"], "method dncnn: give the file"),
         (["--data", photographs, "--model", "magic"], "magic: neither a file nor a model"),
         (["--data", photographs, "--methods", "noisy", "--cluster", "local:x"], "write local:N"),

@@ -8,18 +8,19 @@ from PIL import Image
 from skimage import data
 from typer.testing import CliRunner
 
+from gibbsdiff import denoise
 from gibbsdiff.cli import app
 from gibbsdiff.data.images import protocol_images
 from gibbsdiff.errors import InputError
-from gibbsdiff.evidence.calibration import Record, calibrate, one
+from gibbsdiff.evidence.calibration import RankRecord, calibrate, one
 from gibbsdiff.evidence.calibration.box import bias_lines, box_figure
 from gibbsdiff.evidence.calibration.images import (
     PARAMETERS,
     crops,
-    photograph_configuration,
     photographs,
+    photographs_run,
 )
-from gibbsdiff.evidence.calibration.paired import Twice, halves
+from gibbsdiff.evidence.calibration.paired import PairedParameters, halves
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.streams import Streams
 
@@ -45,9 +46,9 @@ def test_crops_are_cut_from_the_protocols_images_and_keyed_by_run(folder):
     assert len({float(c.sum()) for c in cut}) == 6
 
 
-def test_the_noise_is_one_and_its_parameters_stand_twice():
+def test_a_parameter_and_its_copy_are_one_noise():
     single = PowerLawNoise((0.1, 0.5))
-    both, rng = Twice(single), [(0,), (1,)]
+    both, rng = PairedParameters(single), [(0,), (1,)]
     phi = both.draw_prior(Streams(1, rng))
     assert torch.equal(phi[:, :2], single.draw_prior(Streams(1, rng)))
     assert torch.equal(phi[:, :2], phi[:, 2:])
@@ -58,7 +59,7 @@ def test_the_noise_is_one_and_its_parameters_stand_twice():
 
 
 def test_a_run_does_not_depend_on_its_batch_and_model_error_widens(folder):
-    configuration = photograph_configuration(
+    configuration = photographs_run(
         folder, 0, 3, method="marginal", size=32, sigma=(0.1, 0.3), stages=1
     )
     records = calibrate(configuration, 3)
@@ -67,15 +68,48 @@ def test_a_run_does_not_depend_on_its_batch_and_model_error_widens(folder):
     raw, wide = halves(records)
     assert [r.truth for r in raw] == [r.truth for r in wide]
     for a, b in zip(raw, wide, strict=True):
-        assert a.converged
+        assert a.settled
         assert all(0.1 <= t <= 0.3 for t in a.truth[:1])
         assert b.sd[0] > a.sd[0]
         assert a.mean[0] == pytest.approx(a.truth[0], rel=0.25)
 
 
+def test_the_halves_of_a_run_differ_by_eq_12_alone(folder):
+    """The first is the posterior's own draws; the second has Gaussian noise of the covariance that
+    the posterior states, drawn anew for every run.
+    """
+    noise = PowerLawNoise()
+    problem = photographs(str(folder), 32, method="marginal", stages=1)
+    rng = Streams(3, [(0,), (1,)])
+    x = problem.signal(rng.fold(0))
+    y = x + noise.draw((32, 32), [[0.2, 0.1]] * 2, rng.fold(1), 3).to(x)
+    found = problem.method(y, rng.fold(2))
+    own = [
+        denoise(row, model="natural", noise=noise, method="marginal", boundary="periodic",
+                second_stage=False, samples=0, draws=100) for row in y
+    ]  # fmt: skip
+    added = []
+    for run, posterior in zip(found, own, strict=True):
+        raw, wide = run.draws[..., :2], run.draws[..., 2:]
+        assert run.independent
+        assert run.calls == posterior.calls
+        # Other draws of the same density: means within 4 standard errors.
+        apart = (raw.mean((0, 1)) - posterior.phi.mean((0, 1))).abs()
+        assert (apart < 4 * posterior.phi.flatten(0, 1).std(0) * (2 / 400) ** 0.5).all()
+        # Far from the walls, where draws would be reflected.
+        for row, low, high in zip(posterior.rows, noise.low, noise.high, strict=True):
+            assert low < row.mean - 4 * row.total_sd < row.mean + 4 * row.total_sd < high
+        error = posterior.model_error
+        added.append((wide - raw).flatten(0, 1) @ torch.linalg.inv(torch.linalg.cholesky(error)).T)
+    for z in added:
+        # 400 draws of N(0, 1): a covariance is known to √(2/400) on, 1/√400 off the diagonal.
+        assert float((torch.cov(z.T) - torch.eye(2)).abs().max()) < 4 * (2 / 400) ** 0.5
+    assert float((added[0] * added[1]).mean().abs()) < 4 / 800**0.5
+
+
 def test_bias_is_relative_for_the_level_and_plain_for_the_slope():
     def made(run, sigma, phi):
-        return Record(run, [0.2, 0.5], [sigma, phi], [0.1] * 2, [0.5] * 2, 9, [1.0] * 2,
+        return RankRecord(run, [0.2, 0.5], [sigma, phi], [0.1] * 2, [0.5] * 2, 9, [1.0] * 2,
                       [50.0] * 2, 12, True)  # fmt: skip
 
     records = [made(0, 0.22, 0.4), made(1, 0.22, 0.5), made(2, 0.19, 0.3)]
@@ -86,6 +120,9 @@ def test_bias_is_relative_for_the_level_and_plain_for_the_slope():
     scatter = page.axes[2].collections[0]
     assert scatter.get_offsets().tolist() == [[0.2, 0.5]] * 3
     assert scatter.get_array().tolist() == pytest.approx([0.1, 0.1, -0.05])
+    independent = box_figure([replace(r, rhat=None, ess=None) for r in records], PARAMETERS)
+    errors = [a for a in independent.axes if a.get_title()]
+    assert [a.get_title()[:14] for a in errors] == ["(mean - truth)"] * 2
 
 
 def arguments(folder, out, *more):
@@ -115,7 +152,7 @@ def test_the_command_reports_both_posteriors(folder, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("starts", ["marginal", "prior"])
 def test_gibbs_finds_the_noise_of_crops(folder, starts):
-    configuration = photograph_configuration(
+    configuration = photographs_run(
         folder, 0, 4, method="gibbs", size=32, sigma=(0.2, 0.5), starts=starts,
         iterations=20, burn_in=10, calls=6,
     )  # fmt: skip
@@ -133,6 +170,8 @@ def test_bad_input(folder, tmp_path):
         ({"size": 300}, "size: 300 pixels"),
         ({"method": "magic"}, "method magic: gibbs or marginal"),
         ({"starts": "magic"}, "starts magic"),
+        ({"iterations": 5, "burn_in": 5}, "burn-in 5 must be shorter"),
+        ({"device": "abacus"}, "device 'abacus': not available"),
         ({"model_digest": "0" * 16}, "not the same file on every machine"),
     ):
         with pytest.raises(InputError, match=words):

@@ -11,7 +11,7 @@ from gibbsdiff.evidence.calibration.ranks import (
     thinned,
     uniformity,
 )
-from gibbsdiff.inference.posterior import arviz
+from gibbsdiff.inference.summary import load_arviz
 
 
 def ranks(n, rng, shift=0.0, scale=1.0):
@@ -90,7 +90,7 @@ def test_thinning_by_ess_leaves_draws_nearly_independent():
     chains[:, 0] = rng.standard_normal(4)
     for i in range(1, 4000):
         chains[:, i] = 0.9 * chains[:, i - 1] + np.sqrt(1 - 0.81) * rng.standard_normal(4)
-    kept = thinned(chains, int(arviz.ess(chains)))
+    kept = thinned(chains, int(load_arviz().ess(chains)))
     # For AR(1), ρ^τ at τ = (1 + ρ)/(1 - ρ) is near e⁻²; the rest is Monte Carlo.
     assert np.corrcoef(kept[:-1], kept[1:])[0, 1] == pytest.approx(0.135, abs=0.12)
     assert len(kept) > 400

@@ -13,20 +13,23 @@ from typer.testing import CliRunner
 from gibbsdiff.cli import app
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.calibration import (
-    Configuration,
+    CalibrationProblem,
+    CalibrationRun,
     Outcome,
-    Problem,
     block,
     calibrate,
-    gaussian_configuration,
+    calibration_report,
     one,
-    report,
     simulate,
 )
-from gibbsdiff.evidence.calibration.figure import figure
+from gibbsdiff.evidence.calibration.figure import rank_figure
 from gibbsdiff.noise import WhiteNoise
 
 BOTH = ("sigma", "phi")
+
+
+def gaussian_run(seed, batch, **arguments):
+    return CalibrationRun("gaussian", arguments, seed, batch)
 
 
 def pure_noise(spread=1.0, shift=0.0, draws=60):
@@ -41,11 +44,11 @@ def pure_noise(spread=1.0, shift=0.0, draws=60):
         mean, sd = exact.mean((1, 2), True), exact.std((1, 2), keepdim=True)
         return mean + spread * (exact - mean) + shift * sd
 
-    return Problem(noise, lambda rng: torch.zeros(len(rng), 1, 8, 8).double(), method)
+    return CalibrationProblem(noise, lambda rng: torch.zeros(len(rng), 1, 8, 8).double(), method)
 
 
 def test_exact_draws_pass():
-    result = report(simulate(pure_noise(), 0, range(200)), ["sigma"])
+    result = calibration_report(simulate(pure_noise(), 0, range(200)), ["sigma"])
     assert result.smallest > result.limit == 0.005
     assert result.verdict.startswith("no miscalibration found")
     assert abs(result.parameters[0].z_mean) < 4 / 200**0.5
@@ -54,48 +57,84 @@ def test_exact_draws_pass():
 
 @pytest.mark.parametrize("wrong", [{"spread": 0.5}, {"spread": 2.0}, {"shift": 0.5}], ids=str)
 def test_wrong_draws_do_not(wrong):
-    result = report(simulate(pure_noise(**wrong), 0, range(120)), ["sigma"])
+    result = calibration_report(simulate(pure_noise(**wrong), 0, range(120)), ["sigma"])
     assert result.verdict.startswith("NOT CALIBRATED")
     assert not result.parameters[0].band.inside
 
 
 def test_the_verdict_does_not_flatter():
-    few = report(simulate(pure_noise(), 0, range(20)), ["sigma"])
+    few = calibration_report(simulate(pure_noise(), 0, range(20)), ["sigma"])
     assert few.verdict.startswith("INCONCLUSIVE: 20 runs")
-    coarse = report(simulate(pure_noise(draws=10), 0, range(60)), ["sigma"])
+    coarse = calibration_report(simulate(pure_noise(draws=10), 0, range(60)), ["sigma"])
     assert coarse.verdict.startswith("INCONCLUSIVE: 60 of 60 runs did not converge")
-    stuck = Problem(
+    stuck = CalibrationProblem(
         pure_noise().noise,
         pure_noise().signal,
-        lambda y, rng: Outcome(torch.full((len(y), 2, 50, 1), 0.5)),
+        lambda y, rng: torch.full((len(y), 2, 50, 1), 0.5),
     )
-    frozen = report(simulate(stuck, 0, range(60)), ["sigma"])
-    assert frozen.not_converged == 60
+    frozen = calibration_report(simulate(stuck, 0, range(60)), ["sigma"])
+    assert frozen.unsettled == 60
     assert not frozen.verdict.startswith("no ")
 
 
+@pytest.mark.parametrize("ended", [True, False])
+def test_independent_draws_have_no_convergence_and_all_of_them_are_ranked(ended):
+    """Correlated ones would be thinned by their ESS; these are not chains, whatever they look."""
+    exact = pure_noise(draws=45)
+
+    def method(y, rng):
+        sorted_draws = exact.method(y, rng).sort(2).values  # as chains: next to no ESS
+        return [Outcome(draws, 7, True, ended, "sorted") for draws in sorted_draws]
+
+    records = simulate(replace(exact, method=method), 0, range(60))
+    assert {(r.kept, r.rhat, r.ess, r.settled) for r in records} == {(90, None, None, ended)}
+    result = calibration_report(records, ["sigma"])
+    assert result.smallest > result.limit
+    assert (result.worst_rhat, result.least_ess) == (None, None)
+    assert result.how == {"sorted": 60}
+    table = result.table()
+    assert "R-hat" not in table
+    assert "60 runs: sorted" in table
+    count = 0 if ended else 60
+    assert f"{count} of 60 searches did not end, 7 denoiser calls per run" in table
+    assert result.verdict.startswith("no " if ended else "INCONCLUSIVE: 60 of 60 searches")
+
+
 def test_marginal_is_calibrated_and_a_run_does_not_depend_on_its_batch():
-    configuration = gaussian_configuration(
-        1, batch=29, method="marginal", size=32, sigma=(0.1, 1.0), noise="power-law"
+    configuration = gaussian_run(
+        1, 29, method="marginal", size=32, sigma=(0.1, 1.0), noise="power-law"
     )
     records = calibrate(configuration, 58)
-    result = report(records, BOTH)
+    result = calibration_report(records, BOTH)
     assert result.smallest > result.limit
-    assert result.not_converged == 0
+    assert result.unsettled == 0
     alone = one(configuration, 57)
     assert alone.truth == records[57].truth
     # Rounding of a batch's transforms may move a draw in its last digits.
     assert alone.mean == pytest.approx(records[57].mean, rel=1e-6)
     assert alone.u == pytest.approx(records[57].u, abs=0.011)
+    assert {r.how for r in records} == {"marginal (first stage, laplace density)"}
+    assert {(r.kept, r.rhat, r.ess) for r in records} == {(99, None, None)}
+
+
+def test_the_polynomial_density_is_an_option_named_in_configuration_and_result():
+    arguments = {"method": "marginal", "size": 16, "sigma": (0.3, 1.0), "density": "polynomial"}
+    configuration = CalibrationRun("gaussian", arguments, seed=1, batch=4)
+    assert configuration.identity["arguments"]["density"] == "polynomial"
+    records = calibrate(configuration, 4)
+    assert {r.how for r in records} <= {
+        f"marginal (first stage, {name} density)" for name in ("polynomial", "laplace")
+    }
+    assert "marginal (first stage, polynomial density)" in {r.how for r in records}
 
 
 def test_gibbs_is_calibrated():
     """Few draws: coarse ranks, which are uniform all the same."""
-    configuration = gaussian_configuration(
-        2, batch=60, size=16, sigma=(0.3, 1.0), noise="white",
+    configuration = gaussian_run(
+        2, 60, size=16, sigma=(0.3, 1.0), noise="white",
         iterations=36, burn_in=12, longer=1, warm_up=30,
     )  # fmt: skip
-    result = report(calibrate(configuration, 60), ["sigma"])
+    result = calibration_report(calibrate(configuration, 60), ["sigma"])
     assert result.smallest > result.limit
     assert abs(result.parameters[0].z_mean) < 4 / 60**0.5
 
@@ -104,13 +143,13 @@ def test_gibbs_is_calibrated():
 @pytest.mark.parametrize("method", ["gibbs", "marginal"])
 def test_three_hundred_runs(method):
     """Both methods, 32², σ from 0.1 to 1: the smallest of all p-values above 0.01/8."""
-    configuration = gaussian_configuration(0, 100, method=method, size=32, sigma=(0.1, 1.0))
-    result = report(calibrate(configuration, 300), BOTH)
+    configuration = gaussian_run(0, 100, method=method, size=32, sigma=(0.1, 1.0))
+    result = calibration_report(calibrate(configuration, 300), BOTH)
     assert result.smallest > 0.01 / 8
-    assert result.not_converged <= 9
+    assert result.unsettled <= 9
 
 
-SMALL = gaussian_configuration(3, 2, method="marginal", size=8, noise="white")
+SMALL = gaussian_run(3, 2, method="marginal", size=8, noise="white")
 
 
 def backwards(work, blocks):
@@ -139,10 +178,36 @@ def test_an_interrupted_calibration_goes_on_and_ends_the_same(tmp_path):
 
 def test_a_batch_of_gibbs_chains_gives_the_same_again():
     """Also where slow runs go a second round."""
-    configuration = gaussian_configuration(
+    configuration = gaussian_run(
         4, 2, size=8, noise="white", iterations=8, burn_in=0, longer=2, warm_up=20
     )
     assert block(configuration, 1) == block(configuration, 1)
+
+
+def mine(draws):
+    return pure_noise(draws=draws)
+
+
+def test_a_problem_may_be_a_function_of_ones_own(tmp_path):
+    """Its name stands in the file; what has none can be calibrated, but not kept."""
+    path = tmp_path / "sbc.jsonl"
+    run = CalibrationRun(mine, {"draws": 40}, batch=3)
+    records = calibrate(run, 6, path)
+    assert records == simulate(pure_noise(draws=40), 0, range(3)) + block(run, 1)
+    assert json.loads(path.read_text().splitlines()[0])["configuration"]["problem"] == "mine"
+    assert calibrate(run, 6, path, mapper=lambda *_: []) == records
+    nameless = CalibrationRun(lambda: mine(40), batch=3)
+    assert calibrate(nameless, 3) == records[:3]
+    with pytest.raises(InputError, match="a function with a name"):
+        calibrate(nameless, 3, path)
+
+
+def test_the_device_is_not_part_of_a_results_identity():
+    here, there = (
+        CalibrationRun("photographs", {"size": 32, "device": d}) for d in ("cpu", "cuda")
+    )
+    assert here.identity == there.identity
+    assert here.identity["arguments"] == {"size": 32}
 
 
 def test_results_of_another_configuration_are_refused_and_kept(tmp_path):
@@ -171,15 +236,17 @@ def test_results_of_another_configuration_are_refused_and_kept(tmp_path):
 def test_bad_input():
     with pytest.raises(InputError, match="runs: at least 1"):
         calibrate(SMALL, 0)
-    with pytest.raises(InputError, match="no such function"):
-        Configuration("gibbsdiff.evidence.calibration:nothing").build()
+    with pytest.raises(InputError, match=r"no 'nothing' \(there are dust, gaussian, photographs\)"):
+        CalibrationRun("nothing").build()
     with pytest.raises(InputError, match="batch and ranks"):
-        Configuration("x:y", batch=0)
+        CalibrationRun("gaussian", batch=0)
+    with pytest.raises(InputError, match="burn-in 9 must be shorter than the run of 9"):
+        CalibrationRun("gaussian", {"iterations": 9, "burn_in": 9}).build()
     flat = replace(pure_noise(), method=lambda y, rng: torch.zeros(3))
     with pytest.raises(InputError, match=r"must give draws \(2, chain, draw, 1\)"):
         simulate(flat, 0, range(2))
     with pytest.raises(InputError, match="at least 2 runs"):
-        report([], ["sigma"])
+        calibration_report([], ["sigma"])
 
 
 def test_the_command_writes_results_and_figure_and_goes_on(tmp_path):
@@ -196,11 +263,13 @@ def test_the_command_writes_results_and_figure_and_goes_on(tmp_path):
     assert (tmp_path / "gaussian-marginal-white-8.png").read_bytes().startswith(b"\x89PNG")
     other = CliRunner().invoke(app, [*arguments, "--runs", "20", "--seed", "1"])
     assert isinstance(other.exception, InputError)
+    ignored = CliRunner().invoke(app, [*arguments, "--runs", "20", "--iterations", "40"])
+    assert "--iterations: not an option of --method marginal" in str(ignored.exception)
 
 
 def test_the_figure_shows_what_the_report_says():
-    result = report(simulate(pure_noise(spread=0.5), 0, range(60)), ["sigma"])
-    page = figure(result, "too narrow")
+    result = calibration_report(simulate(pure_noise(spread=0.5), 0, range(60)), ["sigma"])
+    page = rank_figure(result, "too narrow")
     bars, curve, covered = page.axes
     counts = bars.patches[-1].get_data().values
     assert counts.sum() == 60

@@ -89,9 +89,11 @@ class CalibrationRun:
 
     def build(self) -> CalibrationProblem:
         """The problem itself."""
-        named = isinstance(self.problem, str)
-        make = registry.find(PROBLEMS, self.problem) if named else self.problem
-        return make(**self.arguments)
+        make = self.problem
+        if isinstance(make, str):
+            make = registry.find(PROBLEMS, make)
+        built: CalibrationProblem = make(**self.arguments)
+        return built
 
     @property
     def identity(self) -> dict[str, Any]:
