@@ -129,7 +129,7 @@ def test_every_format_comes_out_as_it_went_in_and_denoised(command, tmp_path, na
     assert left < 0.55 * error(physical(path), truth)
     assert np.sqrt(np.mean(physical(sd_file) ** 2)) == pytest.approx(left, rel=0.35)
     read, again = read_picture(path), Posterior.load(posterior)
-    rounding = 6 if path.suffix == ".jpg" else 0.5 if read.container.integer else 0
+    rounding = 6 if path.suffix == ".jpg" else 0.5 if read.format.integer else 0
     values = read.zero + again.unit * again.mean.numpy()
     assert np.abs(physical(out) - values).max() < rounding + 1e-6 * scale
 
@@ -185,7 +185,9 @@ def test_the_names_of_outputs(command, tmp_path):
     for _ in range(2):
         result = command("denoise", *folder.iterdir(), folder / "c.PNG", *KNOWN)
         assert "notes.txt: unknown suffix" in result.stderr
-    assert "passed over: 6 results of an earlier run" in result.stderr
+    line = next(line for line in result.stderr.splitlines() if "earlier run" in line)
+    assert line.startswith("gibbsdiff: skipped ")
+    assert line.endswith(" and 1 more (written by an earlier run)")  # 9 of them
     assert len(list(folder.iterdir())) == 4 + 9
     result = command("denoise", f"{tmp_path}/*/out/c.*.PNG", *KNOWN)
     assert "no picture there" in result.refusal()
@@ -228,7 +230,7 @@ def test_what_is_known_is_not_inferred(command, tmp_path):
     assert told.method == "known noise"
     assert told.calls == 1
     assert float(told.phi[..., 0].max()) == SIGMA
-    assert text.splitlines()[1].startswith("converged: known noise")
+    assert text.splitlines()[1].startswith("the noise was given: known noise")
     half, text = denoised(command, tmp_path, *QUICK, "--sigma", SIGMA)
     assert half.names == ("phi",)
     assert abs(half.rows[0].mean) < 3 * half.rows[0].sd + 0.05

@@ -53,20 +53,25 @@ def main() -> None:
         complain(trouble)
         code = 2
     if code == INTERRUPTED:
-        print("gibbsdiff: interrupted", file=sys.stderr)
+        say("interrupted")
     sys.exit(code)
 
 
-def complain(trouble: Exception) -> None:
+def say(message: str) -> None:
     """One line on stderr."""
-    print(f"gibbsdiff: {_one_line(trouble)}", file=sys.stderr)
+    print(f"gibbsdiff: {message}", file=sys.stderr)
+
+
+def complain(trouble: Exception) -> None:
+    """What is wrong with what the user gave, in one line on stderr."""
+    say(_one_line(trouble))
 
 
 def _one_line(trouble: Exception) -> str:
     if isinstance(trouble, OSError) and trouble.strerror:
         return f"{trouble.filename}: {trouble.strerror}" if trouble.filename else trouble.strerror
-    told = trouble.format_message() if hasattr(trouble, "format_message") else str(trouble)
-    return " ".join(told.split())
+    message = trouble.format_message() if hasattr(trouble, "format_message") else str(trouble)
+    return " ".join(message.split())
 
 
 # Each file adds its commands to `app`.

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from gibbsdiff.cli import app, complain
+from gibbsdiff.cli import app, say
 from gibbsdiff.errors import InputError
 
 
@@ -37,10 +35,28 @@ class Boundary(StrEnum):
     periodic = "periodic"
 
 
+class Density(StrEnum):
+    """What the marginal method draws φ from."""
+
+    laplace = "laplace"
+    polynomial = "polynomial"
+
+
+class Starts(StrEnum):
+    """Where Gibbs chains start."""
+
+    marginal = "marginal"
+    prior = "prior"
+    paper = "paper"
+
+
 @app.command()
 def denoise(
     pictures: Annotated[
-        list[str], typer.Argument(help="Files, folders or globs: PNG JPEG WebP TIFF FITS NPY.")
+        list[str],
+        typer.Argument(
+            help="Files, folders or globs: PNG JPEG WebP TIFF FITS NPY. -: from stdin to stdout."
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -48,7 +64,10 @@ def denoise(
     ] = None,
     method: Annotated[
         Method,
-        typer.Option(help="auto: gibbs up to 192² pixels, marginal above."),
+        typer.Option(
+            help="auto: the one that other options need, else gibbs up to 192² pixels, "
+            "marginal above."
+        ),
     ] = Method.auto,
     noise: Annotated[Noise, typer.Option(help="Family of the noise.")] = Noise.power_law,
     sigma: Annotated[
@@ -57,103 +76,146 @@ def denoise(
     phi: Annotated[
         float | None, typer.Option(help="Spectral index if you know it: -1 pink, 0 white.")
     ] = None,
-    chains: Annotated[int, typer.Option(help="Chains.", min=1)] = 4,
-    draws: Annotated[int, typer.Option(help="Draws of φ in each chain.", min=4)] = 50,
-    calls: Annotated[int, typer.Option(help="Network calls for a draw of x.", min=1)] = 12,
-    samples: Annotated[int, typer.Option(help="Draws of x to keep.", min=0)] = 1,
+    chains: Annotated[int | None, typer.Option(help="Chains. Default: 4.", min=1)] = None,
+    draws: Annotated[
+        int | None, typer.Option(help="Draws of φ in each chain. Default: 50.", min=4)
+    ] = None,
+    calls: Annotated[
+        int | None, typer.Option(help="Network calls for a draw of x. Default: 12.", min=1)
+    ] = None,
+    samples: Annotated[
+        int | None,
+        typer.Option(help="Draws of x to keep. Default: 1, and none above 512² pixels.", min=0),
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="First stage of the marginal method alone: seconds.")
     ] = False,
+    second_stage: Annotated[
+        bool | None,
+        typer.Option(help="Of the marginal method: draws of x for σ. Default: up to 512² pixels."),
+    ] = None,
+    density: Annotated[
+        Density | None,
+        typer.Option(help="What the marginal method draws φ from. Default: laplace."),
+    ] = None,
+    starts: Annotated[
+        Starts | None,
+        typer.Option(help="Of Gibbs chains. Default: around the marginal mode."),
+    ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="File that Gibbs chains of one picture are kept in, and go on from."),
+    ] = None,
     boundary: Annotated[Boundary, typer.Option(help="periodic for simulations.")] = Boundary.open,
     tile: Annotated[
         int | None, typer.Option(help="Side of tiles, to save memory. Default: above 1024.", min=64)
     ] = None,
     model: Annotated[str, typer.Option(help="Model of the package, or a model file.")] = "natural",
+    device: Annotated[str, typer.Option(help="Where the network runs: cpu, cuda, ...")] = "cpu",
     figure: Annotated[bool, typer.Option(help="Write the report figure.")] = True,
+    posterior: Annotated[
+        bool, typer.Option(help="Write the posterior, the largest of the files.")
+    ] = True,
+    clobber: Annotated[
+        bool, typer.Option(help="Write over results that exist, or skip their pictures.")
+    ] = True,
     seed: Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)] = 0,
 ) -> None:
-    """Denoise pictures blindly: the clean picture, its uncertainty, and the noise's parameters."""
-    from gibbsdiff.inference.denoise import FAMILIES
-    from gibbsdiff.inference.files import denoise_file, stem_of, target
-    from gibbsdiff.noise.fixed import all_values
+    """Denoise pictures blindly: the clean picture, its uncertainty, and the noise's parameters.
+
+    Ctrl-C ends the current picture with what is there; a second one ends at once.
+    """
+    if quick and second_stage:
+        raise InputError("--quick leaves out the second stage: give --quick or --second-stage")
+    of_marginal = {
+        "--quick": quick,
+        "--second-stage": second_stage is not None,
+        "--density": density is not None,
+    }
+    of_gibbs = {"--starts": starts is not None, "--checkpoint": checkpoint is not None}
+    of_both = {
+        "--method": method != Method.auto,
+        "--chains": chains is not None,
+        "--draws": draws is not None,
+    }
+    how = _method(method, _given(of_marginal), _given(of_gibbs))
+    known = {n: v for n, v in (("sigma", sigma), ("phi", phi)) if v is not None}
+    if _is_all_known(noise, known) and (idle := _given(of_both | of_marginal | of_gibbs)):
+        raise InputError(f"{idle[0]}: the noise is given, and nothing is left to infer but x")
+
+    from gibbsdiff.cli.pictures import Wishes, denoise_files, denoise_stream, find, prepare
+    from gibbsdiff.diffusion.boundary import on_device
     from gibbsdiff.pretrained import load_model
 
-    if quick and method == Method.gibbs:
-        raise InputError("--quick is of the marginal method: leave it out, or --method gibbs")
-    files, failed = _find(pictures)
-    if not files:
+    stream = "-" in pictures
+    if stream and len(pictures) > 1:
+        raise InputError("-: standard input is one picture, and none can be named beside it")
+    files, failed = ([], 0) if stream else find(pictures)
+    if not files and not stream:
         raise typer.Exit(2)
-    given = {"sigma": sigma, "phi": phi}
-    known = {name: value for name, value in given.items() if value is not None}
-    all_values(FAMILIES[noise.value](), known)  # once, before the first picture
+    named = len(files) + failed
+    many = named > 1
+    if many and checkpoint is not None:
+        raise InputError("--checkpoint: a file is for the chains of one picture")
     options: dict[str, Any] = {
         "noise": noise.value,
         "known": known,
-        "model": load_model(model),
-        "method": "marginal" if quick else method.value,
+        "model": on_device(load_model(model), device),
+        "method": how.value,
         "boundary": boundary.value,
         "chains": chains,
         "draws": draws,
         "calls": calls,
         "samples": samples,
-        "second_stage": not quick,
+        "second_stage": False if quick else second_stage,
+        "density": None if density is None else density.value,
+        "starts": None if starts is None else starts.value,
+        "checkpoint": checkpoint,
         "tile": tile,
         "seed": seed,
-        "progress": sys.stderr.isatty(),
     }
-    named = len(files) + failed
-    many = named > 1
+    given = {name: value for name, value in options.items() if value is not None}
+    wishes = Wishes(output, figure, posterior, clobber, given)
     if output is not None:
-        _prepare(output, many)
-    console = Console(highlight=False, markup=False, soft_wrap=True)
-    owner: dict[Path, Path] = {}
-    for file in files:
-        place = target(file, output, many)
-        try:
-            other = owner.setdefault(stem_of(place), file)
-            if other is not file:
-                raise InputError(f"{file}: its results would overwrite those of {other}")
-            done = denoise_file(file, place, figure=figure, **options)
-        except (InputError, OSError) as trouble:
-            complain(trouble)
-            failed += 1
-            continue
-        console.print(str(file), style="bold")
-        console.print(done.summary)
-        for written in done.files:
-            console.print(f"  {written}")
+        prepare(output, many)
+    if stream:
+        denoise_stream(wishes)
+        return
+    failed += denoise_files(files, wishes, many)
     if failed and many:
-        print(f"gibbsdiff: {failed} of {named} failed", file=sys.stderr)
+        say(f"{failed} of {named} failed")
     if failed:
         raise typer.Exit(2)
 
 
-def _find(patterns: list[str]) -> tuple[list[Path], int]:
-    """The pictures that these name, each once, and how many name none."""
-    from gibbsdiff.io.picture import OUTPUTS, find_pictures
-
-    found: dict[Path, Path] = {}
-    failed = 0
-    for pattern in patterns:
-        try:
-            found |= {file.resolve(): file for file in find_pictures(pattern)}
-        except InputError as trouble:
-            complain(trouble)
-            failed += 1
-    files = list(found.values())
-    # A shell's *.png names what an earlier run has written; a single file is meant as it stands.
-    inputs = [file for file in files if not any(mark in file.name for mark in OUTPUTS)]
-    if inputs and len(inputs) < len(files):
-        print(f"passed over: {len(files) - len(inputs)} results of an earlier run", file=sys.stderr)
-        files = inputs
-    return files, failed
+def _given(options: dict[str, bool]) -> list[str]:
+    return [name for name, present in options.items() if present]
 
 
-def _prepare(output: Path, many: bool) -> None:
-    """Make the folder, if it is one."""
-    from gibbsdiff.io.picture import READERS
+def _method(method: Method, of_marginal: list[str], of_gibbs: list[str]) -> Method:
+    """The method; "auto" is the one that the options given are of."""
+    if of_gibbs and (of_marginal or method == Method.marginal):
+        raise InputError(f"{of_gibbs[0]} is for Gibbs chains, not for the marginal method")
+    if of_marginal and method == Method.gibbs:
+        raise InputError(f"{of_marginal[0]} is for the marginal method, not for Gibbs chains")
+    if method != Method.auto:
+        return method
+    return Method.marginal if of_marginal else Method.gibbs if of_gibbs else method
 
-    if many and (output.is_file() or (output.suffix in READERS and not output.is_dir())):
-        raise InputError(f"{output}: several pictures need a folder, not a file")
-    if many or not output.suffix:
-        output.mkdir(parents=True, exist_ok=True)
+
+def _is_all_known(noise: Noise, known: dict[str, float]) -> bool:
+    """Whether every parameter is known; values are checked here, before the first picture."""
+    from gibbsdiff.inference.denoise import FAMILIES
+    from gibbsdiff.noise.fixed import all_values
+
+    family = FAMILIES[noise.value]()
+    try:
+        all_values(family, known)
+    except InputError as trouble:
+        sigma = known.get("sigma", 0.0)
+        if not (sigma > 1 and "sigma" in family.names):
+            raise
+        top = 255 if sigma <= 255 else 65535
+        hint = f"{sigma:g} levels of {top} are {sigma / top:.2g}"
+        raise InputError(f"{trouble}; σ is in units of the range [0, 1]: {hint}") from None
+    return set(known) == set(family.names)

@@ -78,7 +78,7 @@ def demonstrate(
     """
     found = denoise(y, method="marginal", seed=seed, device=device, progress=progress)
     gibbs = None
-    if chains:
+    if chains and not found.interrupted:
         gibbs = denoise(
             y,
             method="gibbs",

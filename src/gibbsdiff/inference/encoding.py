@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.io.file_format import Picture
 
 SMALLEST = 16  # pixels of a side
 FAR = 10.0  # values on [0, 1], noise included, do not reach this
@@ -58,13 +59,17 @@ def is_several(pictures: Any) -> bool:
 
 
 def read(picture: Any) -> Given:
-    """A file by its path, a PIL image, an array or a tensor.
+    """A file by its path, a picture that was read, a PIL image, an array or a tensor.
 
     Arrays are (H, W), (C, H, W) or (H, W, C) with 1 or 3 channels, or 4: the last is alpha. uint8
     and uint16 are scaled by their range; floats are taken as they are.
     """
     if isinstance(picture, str | Path):
-        return _from_file(picture)
+        from gibbsdiff.io.picture import read_picture
+
+        picture = read_picture(picture)
+    if isinstance(picture, Picture):
+        return _from_picture(picture)
     values = picture if isinstance(picture, Tensor) else _array(picture)
     if values.ndim == 3 and values.shape[0] not in (1, 3, 4) and values.shape[-1] in (1, 3, 4):
         values = values.permute(2, 0, 1)
@@ -127,13 +132,11 @@ def _array(picture: Any) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(array, dtype=native).copy())
 
 
-def _from_file(path: str | Path) -> Given:
-    from gibbsdiff.io.picture import read_picture
-
-    picture = read_picture(path)
+def _from_picture(picture: Picture) -> Given:
     values = picture.values.copy()
     values[:, picture.missing] = np.nan
-    box = picture.container
-    plain = box.integer and box.offset == 0 and box.slope == 1
-    kind = str(box.dtype.newbyteorder("=")) if plain else "float32"
-    return Given(torch.from_numpy(values), Encoding(picture.zero, picture.unit, kind))
+    form = picture.format
+    plain = form.integer and form.offset == 0 and form.slope == 1
+    kind = str(form.dtype.newbyteorder("=")) if plain else "float32"
+    alpha = None if form.alpha is None else form.alpha[0]
+    return Given(torch.from_numpy(values), Encoding(picture.zero, picture.unit, kind, alpha))

@@ -11,8 +11,29 @@ from typing import Any, NamedTuple
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.denoise import denoise
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.io.picture import Picture, check_output, read_picture, write_picture
-from gibbsdiff.io.picture import write_uncertainty as write_map
+from gibbsdiff.io.atomic import move_together
+from gibbsdiff.io.file_format import Picture
+from gibbsdiff.io.picture import check_output, read_picture, write_picture, write_uncertainty
+
+PROGRAM = 0.5e9  # bytes that the program and its network take before the first picture
+PIXEL = 350.0  # bytes for a pixel of three channels, at the peak of the marginal method
+
+
+class Results(NamedTuple):
+    """The names of the files to be written for a picture; None: it is not wanted."""
+
+    picture: Path
+    uncertainty: Path
+    posterior: Path | None
+    report: Path | None
+
+    def wanted(self) -> list[Path]:
+        """All of them that are to be written."""
+        return [file for file in self if file is not None]
+
+    def existing(self) -> list[Path]:
+        """Those that are there already."""
+        return [file for file in self.wanted() if os.path.lexists(file)]
 
 
 class Denoised(NamedTuple):
@@ -51,64 +72,112 @@ def stem_of(place: Path) -> Path:
     return place.with_name(place.stem.removesuffix(".denoised"))
 
 
-def denoise_file(
-    path: str | Path, out: str | Path | None = None, *, figure: bool = True, **options: Any
-) -> Denoised:
-    """Denoise a file; write the picture, its uncertainty, the posterior and a report.
-
-    Options are those of `gibbsdiff.denoise`. All files appear together at the end, or none.
-    """
-    source = Path(path)
-    place = Path(out) if out is not None else target(source, None, many=False)
-    picture = read_picture(source)
+def results_for(
+    picture: Picture, place: Path, *, figure: bool = True, posterior: bool = True
+) -> Results:
+    """What will be written for a picture; refused here, before the work, if it cannot be."""
     check_output(picture, place)
-    for file in _files(picture, place, figure):
+    stem = stem_of(place).name
+    results = Results(
+        place,
+        place.with_name(f"{stem}.uncertainty{picture.format.map_suffix}"),
+        place.with_name(f"{stem}.posterior.nc") if posterior else None,
+        place.with_name(f"{stem}.report.png") if figure else None,
+    )
+    for file in results.existing():
         if file.is_dir():
             raise InputError(f"{file}: is a folder, but the result needs this name")
-        if file.exists() and os.path.samefile(file, source):
+        if picture.path.exists() and file.exists() and os.path.samefile(file, picture.path):
             raise InputError(f"{file}: the output would overwrite the input")
+    return results
+
+
+def memory_needed(picture: Picture) -> float:
+    """Bytes of memory that the marginal method will need for a picture, about.
+
+    The program and its network, and for every pixel what the largest step holds at a time. A grey
+    picture is shown to a network for colour in three channels.
+    """
+    height, width = picture.values.shape[-2:]
+    return PROGRAM + PIXEL * height * width
+
+
+def denoise_picture(picture: Picture, **options: Any) -> Posterior:
+    """`gibbsdiff.denoise` of a picture that was read; trouble is one line that names its file."""
+    source = picture.path
     if picture.values.min() == picture.values.max():
         raise InputError(f"{source}: every pixel has the same value; there is no noise to find")
-    values = picture.values.copy()
-    values[:, picture.missing] = float("nan")
     try:
-        posterior = replace(denoise(values, **options), unit=picture.unit)
+        posterior: Posterior = denoise(picture, **options)
     except InputError as trouble:
         raise InputError(f"{source}: {trouble}") from None
     except (MemoryError, RuntimeError) as trouble:
         if not isinstance(trouble, MemoryError) and "allocate memory" not in str(trouble):
             raise
         raise InputError(f"{source}: not enough memory; smaller tiles need less") from None
-    return Denoised(picture, posterior, _write(picture, posterior, place, figure))
+    if posterior.sd is None and not any("uncertainty map" in note for note in posterior.notes):
+        note = "no uncertainty map: a single draw of x has no spread"
+        posterior = replace(posterior, notes=(*posterior.notes, note))
+    return posterior
 
 
-def _files(picture: Picture, place: Path, figure: bool) -> list[Path]:
-    """The denoised picture, its uncertainty, the posterior and the report."""
-    stem, suffix = stem_of(place).name, picture.container.map_suffix
-    names = [place.name, f"{stem}.uncertainty{suffix}", f"{stem}.posterior.nc"]
-    return [place.with_name(name) for name in [*names, *[f"{stem}.report.png"] * figure]]
+def write_results(
+    picture: Picture, posterior: Posterior, results: Results, *, clobber: bool = True
+) -> list[Path]:
+    """Write the picture, its uncertainty if there is a map, the posterior and the report.
 
-
-def _write(picture: Picture, posterior: Posterior, place: Path, figure: bool) -> list[Path]:
-    """Everything into a hidden folder beside the target, then all of it in place."""
-    files = _files(picture, place, figure)
-    assert posterior.sd is not None
+    Everything is first written to a hidden folder beside, then put in place: all files or none.
+    """
+    place = results.picture
+    if not clobber and results.existing():
+        raise InputError(f"{results.existing()[0]}: exists already")
+    files = [f for f in results.wanted() if posterior.sd is not None or f != results.uncertainty]
     try:
         with tempfile.TemporaryDirectory(prefix=".gibbsdiff-", dir=place.parent) as name:
             folder = Path(name)
             try:
                 write_picture(picture, posterior.mean.numpy(), folder / place.name)
-                write_map(picture, posterior.sd.numpy(), folder / stem_of(place).name)
-                posterior.save(folder / files[2].name)
-                if figure:
+                if posterior.sd is not None:
+                    write_uncertainty(picture, posterior.sd.numpy(), folder / stem_of(place).name)
+                if results.posterior is not None:
+                    posterior.save(folder / results.posterior.name)
+                if results.report is not None:
                     title = picture.path.name
-                    posterior.plot(folder / files[3].name, kind="report", title=title)
+                    posterior.plot(folder / results.report.name, kind="report", title=title)
             except InputError as trouble:  # it names the hidden folder
                 raise InputError(
                     str(trouble).replace(f"{folder}{os.sep}", f"{place.parent}{os.sep}")
                 ) from None
-            for file in files:
-                os.replace(folder / file.name, file)
+            move_together(files, folder)
     except OSError as trouble:
         raise InputError(f"{place}: cannot be written ({trouble.strerror or trouble})") from None
     return files
+
+
+def denoise_file(
+    path: str | Path,
+    out: str | Path | None = None,
+    *,
+    figure: bool = True,
+    posterior: bool = True,
+    clobber: bool = True,
+    **options: Any,
+) -> Denoised:
+    """Denoise a file; write the picture, its uncertainty, the posterior and a report.
+
+    Arguments:
+        out: The denoised picture's file. By default it lies beside the input.
+        figure, posterior: Whether the report, and the posterior as NetCDF, are written.
+        clobber: False refuses to write where there are files already, before the work.
+        options: Those of `gibbsdiff.denoise`.
+
+    All files appear together at the end, or none. Without an uncertainty map there is no file of
+    it, and a note in the posterior says why.
+    """
+    picture = read_picture(path)
+    place = Path(out) if out is not None else target(picture.path, None, many=False)
+    results = results_for(picture, place, figure=figure, posterior=posterior)
+    if not clobber and results.existing():
+        raise InputError(f"{results.existing()[0]}: exists already")
+    found = denoise_picture(picture, **options)
+    return Denoised(picture, found, write_results(picture, found, results, clobber=clobber))

@@ -17,19 +17,21 @@ def silent(stage: str, step: int, of: int | None = None) -> None:
 
 
 @contextmanager
-def reporter(progress: bool | Progress) -> Iterator[Progress]:
-    """A callback as it is; `True` is a bar on stderr, `False` is silence."""
+def reporter(progress: bool | Progress, label: str = "") -> Iterator[Progress]:
+    """A callback as it is; `True` is a bar on stderr, the label before each stage; `False` is
+    silence.
+    """
     if callable(progress):
         yield progress
     elif not progress:
         yield silent
     else:
-        with _bar() as show:
+        with _bar(label) as show:
             yield show
 
 
 @contextmanager
-def _bar() -> Iterator[Progress]:
+def _bar(label: str) -> Iterator[Progress]:
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -41,15 +43,18 @@ def _bar() -> Iterator[Progress]:
         Progress as Bar,
     )
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    with Bar(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
+    # Names of files are shown as they are, and a step may take minutes.
+    text = TextColumn("{task.description}", markup=False)
+    columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Bar(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
+        task = bar.add_task(label, total=None)
         current = ""
 
         def show(stage: str, step: int, of: int | None = None) -> None:
             nonlocal current
             if stage != current:
-                bar.reset(task, description=stage)
+                bar.reset(task, description=f"{label}{stage}")
                 current = stage
             bar.update(task, completed=step, total=of)
 

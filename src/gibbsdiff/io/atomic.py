@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from gibbsdiff.errors import InputError
@@ -31,3 +33,33 @@ def write_atomically(path: str | Path, content: bytes | str) -> None:
     finally:
         if beside:
             Path(beside).unlink(missing_ok=True)
+
+
+def move_together(files: Sequence[Path], folder: Path) -> None:
+    """Move new files of the same names from a folder on the same disk to their places.
+
+    All of them or none: if one cannot be moved, what was there before is put back.
+    """
+    before: list[tuple[Path, Path | None]] = []
+    try:
+        for file in files:
+            kept = folder / f"{file.name}.before" if file.exists() else None
+            if kept is not None:
+                _keep(file, kept)
+            before.append((file, kept))
+            os.replace(folder / file.name, file)
+    except BaseException:
+        for file, kept in before:
+            if kept is not None:
+                os.replace(kept, file)
+            else:
+                file.unlink(missing_ok=True)
+        raise
+
+
+def _keep(file: Path, kept: Path) -> None:
+    """A second name for the same file, or a copy where the disk has no such thing."""
+    try:
+        os.link(file, kept)
+    except OSError:
+        shutil.copy2(file, kept)

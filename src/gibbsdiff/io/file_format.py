@@ -1,10 +1,11 @@
-"""All of a file but its pixels: what the readers of single formats hand over."""
+"""A picture in memory, and all of its file but the pixels."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,15 +20,15 @@ LARGEST = 2_000_000_000
 
 
 @dataclass(frozen=True)
-class Container:
+class FileFormat:
     """Enough to write the file again with other pixels.
 
     A stored number s means the value `offset + slope · s`; `blank` is the stored integer that
     means "no value". `measured` says that the depth is no range: a FITS file of 16 bits may
-    hold a sky of 900 and stars of 60000.
+    hold a sky of 900 and stars of 60000. `alpha` (1, H, W) goes out as it came in.
     """
 
-    format: str
+    name: str
     suffixes: tuple[str, ...]
     dtype: np.dtype[Any]
     encode: Callable[[Array], bytes]  # (C, H, W) in `dtype`
@@ -38,6 +39,7 @@ class Container:
     blank: int | None = None
     measured: bool = False
     unit_name: str = ""
+    alpha: Array | None = None
 
     @property
     def integer(self) -> bool:
@@ -45,7 +47,30 @@ class Container:
         return self.dtype.kind in "iu"
 
 
-Reader = Callable[[bytes], tuple[Array, Container]]
+@dataclass(frozen=True)
+class Picture:
+    """A picture on a scale near [0, 1], and what is needed to write it again.
+
+    `values` is (C, H, W) float32, C = 1 or 3, finite; where `missing` (H, W) it is filled.
+    Values in the file's own units are zero + unit · values. Colour files whose three channels are
+    equal have C = 1.
+    """
+
+    path: Path
+    values: Array
+    missing: Array
+    zero: float
+    unit: float
+    format: FileFormat = field(repr=False)
+    channels: int  # in the file, alpha aside
+
+    @property
+    def unit_name(self) -> str:
+        """What `unit` is counted in: "levels", a FITS BUNIT, or "" if the file does not say."""
+        return self.format.unit_name
+
+
+Reader = Callable[[bytes], tuple[Array, FileFormat]]
 
 
 def check_size(height: int, width: int) -> None:

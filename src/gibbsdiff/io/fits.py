@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.io.file_format import Array, Container
+from gibbsdiff.io.file_format import Array, FileFormat
 
 BLOCK = 2880
 
@@ -21,7 +21,7 @@ STORED = {8: "u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}
 SUMS = ("CHECKSUM", "DATASUM")
 
 
-def read(content: bytes) -> tuple[Array, Container]:
+def read(content: bytes) -> tuple[Array, FileFormat]:
     """Stored numbers (C, H, W) of the first image of 2 axes, or of 3 with 1 or 3 planes."""
     if not content.startswith(b"SIMPLE"):
         raise InputError("not a FITS file")
@@ -50,7 +50,7 @@ def read(content: bytes) -> tuple[Array, Container]:
         before=content[: place["hdrLoc"]],
         after=content[start + place["datSpan"] :],
     )
-    container = Container(
+    file_format = FileFormat(
         "FITS",
         (".fits", ".fit", ".fts"),
         pixels.dtype,
@@ -63,7 +63,7 @@ def read(content: bytes) -> tuple[Array, Container]:
         measured=True,
         unit_name=str(header.get("BUNIT", "")).strip() or levels,
     )
-    return pixels, container
+    return pixels, file_format
 
 
 def _planes(shape: tuple[int, ...]) -> int:

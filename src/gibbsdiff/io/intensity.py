@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.io.file_format import Array, Container
+from gibbsdiff.io.file_format import Array, FileFormat
 
 #: Full scales of cameras and files: 8, 10, 12, 14 and 16 bits.
 FULL_SCALES = (255, 1023, 4095, 16383, 65535)
@@ -26,7 +26,7 @@ class Scale(NamedTuple):
     unit: float
 
 
-def scale_of(pixels: Array, missing: Array, container: Container) -> Scale:
+def scale_of(pixels: Array, missing: Array, file_format: FileFormat) -> Scale:
     """The scale of a picture, by its depth or by the range of what it holds.
 
     Integers: zero 0 and the smallest full scale that holds the largest of them, as files of 16
@@ -34,20 +34,20 @@ def scale_of(pixels: Array, missing: Array, container: Container) -> Scale:
     (float, below zero, wider than 16 bits, measured): kept as they are where they lie in
     [0, 1] and use it, else between the 0.1 and 99.9 % percentiles.
     """
-    if container.dtype == np.uint8 and not container.measured:
+    if file_format.dtype == np.uint8 and not file_format.measured:
         return Scale(0.0, 255.0)
     seen = pixels[:, ~missing]
     least, most = float(seen.min()), float(seen.max())
-    if container.integer and not container.measured and least >= 0 and most <= FULL_SCALES[-1]:
+    if file_format.integer and not file_format.measured and least >= 0 and most <= FULL_SCALES[-1]:
         return Scale(0.0, float(next(full for full in FULL_SCALES if most <= full)))
-    plain = not container.integer and container.slope == 1 and container.offset == 0
+    plain = not file_format.integer and file_format.slope == 1 and file_format.offset == 0
     if plain and least >= 0 and 0.1 <= most <= 1:  # a map in small units lies in a corner of it
         return Scale(0.0, 1.0)
     thinned = seen.ravel()[:: max(1, seen.size // ENOUGH)].astype(np.float64)
     low, high = (float(value) for value in np.percentile(thinned, (LOW, HIGH)))
     if not low < high:
         low, high = least, most
-    zero, unit = container.offset + container.slope * low, container.slope * (high - low)
+    zero, unit = file_format.offset + file_format.slope * low, file_format.slope * (high - low)
     if unit == 0 or not np.isfinite(1 / unit):
         return Scale(zero, 1.0)
     if not np.isfinite(unit):

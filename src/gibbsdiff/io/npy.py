@@ -8,10 +8,10 @@ from functools import partial
 import numpy as np
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.io.file_format import Array, Container
+from gibbsdiff.io.file_format import Array, FileFormat
 
 
-def read(content: bytes) -> tuple[Array, Container]:
+def read(content: bytes) -> tuple[Array, FileFormat]:
     """Pixels (C, H, W) of an array (H, W), (H, W, 1 or 3) or (1 or 3, H, W)."""
     if not content.startswith(b"\x93NUMPY"):
         raise InputError("not an NPY file")
@@ -26,7 +26,7 @@ def read(content: bytes) -> tuple[Array, Container]:
     layout = _layout(array.shape)
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     encode = partial(_encode, layout=layout, fortran=fortran)
-    container = Container(
+    file_format = FileFormat(
         "NPY",
         (".npy",),
         array.dtype,
@@ -36,7 +36,7 @@ def read(content: bytes) -> tuple[Array, Container]:
         unit_name="levels" if array.dtype.kind in "iu" else "",
     )
     planes = {"HW": array[None], "CHW": array}.get(layout)
-    return np.moveaxis(array, -1, 0) if planes is None else planes, container
+    return np.moveaxis(array, -1, 0) if planes is None else planes, file_format
 
 
 def _layout(shape: tuple[int, ...]) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from PIL import Image, JpegImagePlugin, WebPImagePlugin
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.io.file_format import Array, Container, tiff_map
+from gibbsdiff.io.file_format import Array, FileFormat, tiff_map
 from gibbsdiff.io.png import planes_of
 
 #: Below this the codec would put back what denoising took away.
@@ -20,7 +20,7 @@ QUALITY = 95
 SEGMENT = 65000
 
 
-def read_jpeg(content: bytes) -> tuple[Array, Container]:
+def read_jpeg(content: bytes) -> tuple[Array, FileFormat]:
     """Pixels (C, H, W), uint8, unturned; of a stereo or depth file the first picture."""
     with Image.open(io.BytesIO(content), formats=["JPEG"]) as image:
         if image.mode not in ("L", "RGB"):
@@ -32,10 +32,10 @@ def read_jpeg(content: bytes) -> tuple[Array, Container]:
         if image.info.get("progressive"):
             options["progressive"] = True
         pixels = planes_of(image)
-    return pixels, _container("JPEG", (".jpg", ".jpeg"), None, options)
+    return pixels, _file_format("JPEG", (".jpg", ".jpeg"), None, options)
 
 
-def read_webp(content: bytes) -> tuple[Array, Container]:
+def read_webp(content: bytes) -> tuple[Array, FileFormat]:
     """Pixels (3, H, W), uint8."""
     with Image.open(io.BytesIO(content), formats=[WebPImagePlugin.WebPImageFile.format]) as image:
         if getattr(image, "n_frames", 1) > 1:
@@ -47,14 +47,16 @@ def read_webp(content: bytes) -> tuple[Array, Container]:
     else:
         options |= {"quality": QUALITY, "exact": True}
     alpha = planes[3:].copy() if len(planes) == 4 else None
-    return planes[:3], _container("WEBP", (".webp",), alpha, options)
+    return planes[:3], _file_format("WEBP", (".webp",), alpha, options)
 
 
-def _container(
+def _file_format(
     name: str, suffixes: tuple[str, ...], alpha: Array | None, options: dict[str, Any]
-) -> Container:
+) -> FileFormat:
     encode = partial(_encode, name=name, alpha=alpha, options=options)
-    return Container(name, suffixes, np.dtype(np.uint8), encode, tiff_map, unit_name="levels")
+    return FileFormat(
+        name, suffixes, np.dtype(np.uint8), encode, tiff_map, unit_name="levels", alpha=alpha
+    )
 
 
 def _encode(pixels: Array, name: str, alpha: Array | None, options: dict[str, Any]) -> bytes:

@@ -17,7 +17,7 @@ import numpy as np
 from PIL import Image, ImageFile
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.io.file_format import Array, Container, tiff_map
+from gibbsdiff.io.file_format import Array, FileFormat, tiff_map
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 
@@ -34,7 +34,7 @@ BYTES: dict[int, tuple[str, tuple[str, ...]]] = {
 Chunks = tuple[tuple[bytes, bytes], ...]
 
 
-def read(content: bytes) -> tuple[Array, Container]:
+def read(content: bytes) -> tuple[Array, FileFormat]:
     """Pixels (C, H, W), uint8 or uint16."""
     chunks = _chunks(content)
     table = dict(chunks)
@@ -49,15 +49,16 @@ def read(content: bytes) -> tuple[Array, Container]:
     channels = 1 if len(samples) <= 2 else 3
     alpha = samples[channels:].copy() if len(samples) > channels else None
     kept = tuple((name, data) for name, data in chunks if _is_kept(name))
-    container = Container(
+    file_format = FileFormat(
         "PNG",
         (".png",),
         samples.dtype,
         partial(encode, alpha=alpha, chunks=kept),
         tiff_map,
         unit_name="levels",
+        alpha=alpha,
     )
-    return samples[:channels], container
+    return samples[:channels], file_format
 
 
 def encode(pixels: Array, alpha: Array | None, chunks: Chunks) -> bytes:

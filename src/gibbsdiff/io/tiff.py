@@ -19,7 +19,7 @@ import numpy as np
 from PIL import Image, TiffImagePlugin
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.io.file_format import Array, Container, check_size, tiff_map
+from gibbsdiff.io.file_format import Array, FileFormat, check_size, tiff_map
 
 WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, YCBCR = 0, 1, 2, 6
 SHORT, LONG = 3, 4
@@ -75,7 +75,7 @@ class Form:
     directories: tuple[tuple[int, tuple[Entry, ...]], ...]
 
 
-def read(content: bytes) -> tuple[Array, Container]:
+def read(content: bytes) -> tuple[Array, FileFormat]:
     """Pixels (C, H, W) of the only page; thumbnails and masks beside it are passed over."""
     import tifffile
 
@@ -106,15 +106,16 @@ def read(content: bytes) -> tuple[Array, Container]:
         raise InputError("more than 4 GB of pixels do not fit into a TIFF")
     alpha = planes[channels:].copy() if len(planes) > channels else None
     dtype = planes.dtype.newbyteorder("=")
-    container = Container(
+    file_format = FileFormat(
         "TIFF",
         (".tif", ".tiff"),
         dtype,
         partial(_encode, alpha=alpha, form=form),
         tiff_map,
         unit_name="levels" if dtype.kind in "iu" else "",
+        alpha=alpha,
     )
-    return planes[:channels].astype(dtype), container
+    return planes[:channels].astype(dtype), file_format
 
 
 def _samples(content: bytes, page: Any) -> Array:

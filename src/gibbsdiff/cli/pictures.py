@@ -1,0 +1,164 @@
+"""What `gibbsdiff denoise` does with picture after picture: imported when the command runs."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from gibbsdiff.cli import complain, say
+from gibbsdiff.cli.interrupts import Interrupts, gentle_interrupts
+from gibbsdiff.cli.progress import stages
+from gibbsdiff.errors import InputError
+from gibbsdiff.inference.files import (
+    Denoised,
+    Results,
+    denoise_picture,
+    memory_needed,
+    results_for,
+    stem_of,
+    target,
+    write_results,
+)
+from gibbsdiff.io.file_format import Picture
+from gibbsdiff.io.find import find_pictures, is_result
+from gibbsdiff.io.picture import READERS, encoded, picture_from_bytes, read_picture
+
+MUCH = 1e9  # bytes of memory that are worth a word before the work
+NAMED = 8  # files of a kind that a line about skipped ones names
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What is to be written where, and the options of `gibbsdiff.denoise`."""
+
+    output: Path | None
+    figure: bool
+    posterior: bool
+    clobber: bool
+    options: dict[str, Any]
+
+    def results_for(self, picture: Picture, place: Path) -> Results:
+        """The files to be written for a picture."""
+        return results_for(picture, place, figure=self.figure, posterior=self.posterior)
+
+
+def find(patterns: list[str]) -> tuple[list[Path], int]:
+    """The pictures that these name, each once, and how many name none."""
+    found: dict[Path, Path] = {}
+    results: list[Path] = []
+    failed = 0
+    for pattern in patterns:
+        try:
+            pictures, earlier, others = find_pictures(pattern)
+        except InputError as trouble:
+            complain(trouble)
+            failed += 1
+            continue
+        found |= {file.resolve(): file for file in pictures}
+        results += earlier
+        if others:
+            say(f"{pattern}: skipped {_names(others)} (not a picture by its name)")
+    files = list(found.values())
+    # A shell's *.png names what an earlier run has written; a single file is meant as it stands.
+    inputs = [file for file in files if not is_result(file)]
+    if inputs and len(inputs) < len(files):
+        results += [file for file in files if is_result(file)]
+        files = inputs
+    if results:
+        say(f"skipped {_names(results)} (written by an earlier run)")
+    return files, failed
+
+
+def prepare(output: Path, many: bool) -> None:
+    """Make the folder, if it is one."""
+    if many and (output.is_file() or (output.suffix in READERS and not output.is_dir())):
+        raise InputError(f"{output}: several pictures need a folder, not a file")
+    if many or not output.suffix:
+        output.mkdir(parents=True, exist_ok=True)
+
+
+def denoise_files(files: list[Path], wishes: Wishes, many: bool) -> int:
+    """Denoise one after the other and print their summaries; how many failed.
+
+    Trouble with one does not keep the others from being done; Ctrl-C does.
+    """
+    console = Console(highlight=False, markup=False, soft_wrap=True)
+    owner: dict[Path, Path] = {}
+    failed = 0
+    with gentle_interrupts() as interrupts:
+        for number, file in enumerate(files, 1):
+            place = target(file, wishes.output, many)
+            label = f"{number} of {len(files)}, {file.name}: " if many else f"{file.name}: "
+            try:
+                other = owner.setdefault(stem_of(place), file)
+                if other is not file:
+                    raise InputError(f"{file}: its results would overwrite those of {other}")
+                picture = read_picture(file)
+                results = wishes.results_for(picture, place)
+                if results.existing() and not wishes.clobber:
+                    say(f"{file}: skipped, {results.existing()[0]} exists already")
+                else:
+                    _show(_denoised(picture, results, wishes, label, interrupts), console)
+            except (InputError, OSError) as trouble:
+                complain(trouble)
+                failed += 1
+            if interrupts.asked:
+                raise KeyboardInterrupt
+    return failed
+
+
+def denoise_stream(wishes: Wishes) -> None:
+    """From standard input to standard output: the picture alone; the summary goes to stderr."""
+    if sys.stdin.isatty() or sys.stdout.isatty():
+        raise InputError("-: needs a picture and a place: gibbsdiff denoise - < a.png > b.png")
+    with gentle_interrupts() as interrupts:
+        picture = picture_from_bytes(sys.stdin.buffer.read(), "stdin")
+        results = None
+        if wishes.output is not None:
+            place = target(picture.path, wishes.output, many=False)
+            results = wishes.results_for(picture, place)
+            if results.existing() and not wishes.clobber:
+                # Not skipped: whoever reads the output would take nothing for a picture.
+                raise InputError(f"{results.existing()[0]}: exists already")
+        done = _denoised(picture, results, wishes, "", interrupts)
+        with interrupts.waiting():
+            sys.stdout.buffer.write(encoded(picture, done.posterior.mean.numpy()))
+            sys.stdout.buffer.flush()
+        _show(done, Console(stderr=True, highlight=False, markup=False, soft_wrap=True))
+        if interrupts.asked:
+            raise KeyboardInterrupt
+
+
+def _denoised(
+    picture: Picture, results: Results | None, wishes: Wishes, label: str, interrupts: Interrupts
+) -> Denoised:
+    needed = memory_needed(picture)
+    if needed > MUCH:
+        _, height, width = picture.values.shape
+        size = f"{height * width / 1e6:.1f} megapixels"
+        say(f"{picture.path}: {size}, needs about {needed / 1e9:.1f} GB of memory")
+    with stages(label) as show:
+        progress = interrupts.heeded_by(show)
+        posterior = denoise_picture(picture, progress=progress, **wishes.options)
+    interrupts.check()
+    files = []
+    if results is not None:
+        with interrupts.waiting():
+            files = write_results(picture, posterior, results, clobber=wishes.clobber)
+    return Denoised(picture, posterior, files)
+
+
+def _show(done: Denoised, console: Console) -> None:
+    console.print(str(done.picture.path), style="bold")
+    console.print(done.summary)
+    for written in done.files:
+        console.print(f"  {written}")
+
+
+def _names(files: list[Path]) -> str:
+    names = ", ".join(file.name for file in files[:NAMED])
+    return names if len(files) <= NAMED else f"{names} and {len(files) - NAMED} more"

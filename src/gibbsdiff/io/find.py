@@ -1,0 +1,54 @@
+"""Which pictures a file, a folder or a glob names, and what is passed over."""
+
+from __future__ import annotations
+
+import glob
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from gibbsdiff.errors import InputError
+from gibbsdiff.io.picture import READERS
+
+#: What this package writes beside a picture: "photo.denoised.png" is not a picture to denoise.
+RESULTS = (".denoised.", ".uncertainty.", ".report.", ".posterior.nc")
+
+
+class Found(NamedTuple):
+    """Pictures, sorted; results of an earlier run; and whatever else lies there."""
+
+    pictures: list[Path]
+    results: list[Path]
+    others: list[Path]
+
+
+def find_pictures(pattern: str | Path) -> Found:
+    """The pictures that a file, a folder or a glob names.
+
+    A file that is named itself is a picture whatever its name; no pictures at all is an error.
+    """
+    place = Path(pattern)
+    if os.path.isfile(place):
+        return Found([place], [], [])
+    if os.path.isdir(place):
+        everything = sorted(place.iterdir())
+    elif glob.has_magic(str(pattern)):
+        everything = sorted(Path(name) for name in glob.glob(str(pattern), recursive=True))
+    else:
+        raise InputError(f"{place}: no such file or folder")
+    found = Found([], [], [])
+    for path in everything:
+        if is_result(path):
+            found.results.append(path)
+        elif path.is_file() and path.suffix.lower() in READERS:
+            found.pictures.append(path)
+        else:
+            found.others.append(path)
+    if not found.pictures:
+        raise InputError(f"{place}: no picture there ({' '.join(READERS)})")
+    return found
+
+
+def is_result(path: Path) -> bool:
+    """Whether this package writes files of such a name."""
+    return any(mark in path.name for mark in RESULTS)
