@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from gibbsdiff.checks import InputError, as_images
+from gibbsdiff.checks import as_images
+from gibbsdiff.errors import InputError
 
 
 def test_good_arrays_become_batches():

@@ -10,8 +10,6 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 
-__all__ = ["InputError", "as_images"]
-
 SMALLEST = 8
 
 

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 import torch
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.cosmo.training import DustObjective, evaluate_dust
 from gibbsdiff.data.maps import Blocks, ShiftedMaps, read_maps
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.signal import PowerLawSignal, TabulatedSignal, wiener
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import half_plane, power
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.noise.cmb import CMBNoise

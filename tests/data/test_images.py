@@ -5,7 +5,6 @@ import pytest
 import torch
 from PIL import Image
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import (
     Folder,
     RandomCrops,
@@ -15,6 +14,7 @@ from gibbsdiff.data.images import (
     resized,
     split,
 )
+from gibbsdiff.errors import InputError
 
 
 def picture(height, width, seed=0):

@@ -5,9 +5,9 @@ import pytest
 import torch
 from PIL import Image
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import RandomCrops, centre, image_files, read_image
 from gibbsdiff.data.loader import LoadedCrops, Samples
+from gibbsdiff.errors import InputError
 
 RNG = torch.Generator()
 

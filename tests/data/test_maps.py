@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.data.maps import Blocks, ShiftedMaps, halve, read_maps
+from gibbsdiff.errors import InputError
 
 BLOCKS = Blocks((0, 3), (5, 5), (5, 5), (7, 7))
 

@@ -5,13 +5,13 @@ import math
 import pytest
 import torch
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion.process import (
     AnySDE,
     DiscreteVariancePreserving,
     VarianceExploding,
     VariancePreserving,
 )
+from gibbsdiff.errors import InputError
 
 T = torch.linspace(0, 1, 41, dtype=torch.float64)
 VP = VariancePreserving()

@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy import integrate, stats
 
-from gibbsdiff.checks import InputError
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import half_plane
 from gibbsdiff.noise import (
     BandedNoise,

@@ -7,10 +7,10 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.diffusion.calibration import Calibration
 from gibbsdiff.diffusion.signal import NATURAL, FixedSignal
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
+from gibbsdiff.errors import InputError
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.pretrained import architecture, load_model, read_card, save_model
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from gibbsdiff.checks import InputError
+from gibbsdiff.errors import InputError
 from gibbsdiff.training.config import TrainingConfig, read_config
 
 CONFIGS = Path(__file__).parents[2] / "configs"

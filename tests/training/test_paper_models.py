@@ -8,9 +8,9 @@ import pytest
 import torch
 from PIL import Image
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import Folder
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, VariancePreserving
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import power
 from gibbsdiff.networks import OriginalUNet
 from gibbsdiff.pretrained import epsilon, load_model

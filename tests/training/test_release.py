@@ -7,10 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.data.images import Folder
 from gibbsdiff.diffusion.signal import NATURAL
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
+from gibbsdiff.errors import InputError
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.pretrained import load_model, read_card, save_model
 from gibbsdiff.training.config import (
