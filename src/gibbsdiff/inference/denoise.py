@@ -81,7 +81,8 @@ def denoise(
             "gibbs" up to 192² pixels and "marginal" above. A denoiser without an error model, and
             noise without a spectrum, need "gibbs". The result says which it was.
         boundary: "open" for pictures of the world, "periodic" for simulations.
-        chains, draws: Of φ.
+        chains, draws: How many chains of φ, and draws in each. The marginal method's draws are
+            independent: chains × draws of them.
         calls: Network calls for a draw of x.
         second_stage: Whether the marginal method goes on to draw x, for a σ with less bias. None:
             up to 512² pixels.
@@ -207,7 +208,7 @@ def options_of(
     samples: int | None,
     **others: Any,
 ) -> tuple[Problem, Options]:
-    """The method that fits the picture, and what is left open settled by its size."""
+    """The options, with what was left open chosen by the picture's size."""
     pixels = problem.y.shape[-2] * problem.y.shape[-1]
     if method == "auto":
         method = "gibbs" if pixels <= SMALL or not problem.searchable else "marginal"

@@ -18,7 +18,7 @@ STAGE = "drawing pictures"
 
 
 class Samples(NamedTuple):
-    """Draws of x (n, C, H, W) or None, the calls made, and whether there were to be more."""
+    """Draws of x (n, C, H, W) or None, the calls made, and whether it was stopped early."""
 
     x: Tensor | None
     calls: int

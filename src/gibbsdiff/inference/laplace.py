@@ -39,7 +39,7 @@ def draw_phi(
 
     "laplace" is the Gaussian of the mode's covariance. "polynomial", for up to 3 parameters, has
     a log-density of degree 4 whose gradient fits `points` scores around the mode by least squares;
-    where that turns up away from the mode, the Laplace density is used and named instead.
+    where that fit rises again away from the mode, the Laplace density is used, and named, instead.
     """
     if density == "polynomial" and mode.phi.shape[1] > MOST:
         raise InputError(f"density polynomial: for up to {MOST} parameters, not more")

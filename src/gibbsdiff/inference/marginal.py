@@ -2,7 +2,7 @@ r"""p(φ | y) without drawing x: Fisher's identity with the two moments of x | y
 
 ∂_φ log p(y | φ) is the expectation of ∂_φ log p(ε | φ) over ε = y - x given y and φ. Eq. (8) is
 linear in P, so that only E[P | y, φ] = |ŷ - D̂|² + Ê is needed: one call of the denoiser. Ê of a
-network is read off its derivative, eq. (13): its heads tell that of one image to some 10 % only.
+network comes from its derivative, eq. (13): its heads know that of one image only to some 10 %.
 Everything here happens in the prior box scaled to [0, 1]^d.
 """
 
@@ -158,9 +158,10 @@ class Marginal:
         return ScoreAt(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
     def adapted(self, mode: Mode) -> tuple[Denoiser, int]:
-        """What x is drawn with, and the calls that it took: the denoiser, its error model corrected
-        for a single image at the mode. As good as ∂D/∂y at every level of the noise, at the cost
-        of the heads.
+        """The denoiser that x is drawn with, and the calls that it took to make it.
+
+        For a single image the error model of the heads is corrected by ∂D/∂y at the mode. Draws are
+        then as good as with ∂D/∂y in every call, at the cost of the heads.
         """
         if not self.denoiser.adaptable or len(self.y) > 1:
             return self.denoiser, 0

@@ -89,7 +89,8 @@ class ObservationModel:
     def statistic(
         self, residual: Tensor, rows: Tensor | None = None, variance: Tensor | None = None
     ) -> Any:
-        """The statistic of ε = y - x, for all images of the window or for the named rows.
+        """What the likelihood needs of ε = y - x. `rows` names the image that each residual is of;
+        by default they are all images in order.
 
         `variance` (B, C, H, W//2+1) is added to the power: the part of E|ε̂|² not in residual.
         """
@@ -126,7 +127,7 @@ class ObservationModel:
 
 
 def stationary(noise: NoiseModel) -> StationaryNoise:
-    """The noise, if it has a spectrum; otherwise one line that says what needs it."""
+    """The noise, if it has a spectrum; otherwise an `InputError` that says what needs one."""
     if not isinstance(noise, StationaryNoise):
         raise InputError(f"{noise} has no spectrum: the marginal method and tapers need one")
     return noise

@@ -19,7 +19,7 @@ invariant, each row from its own stream.
 def conjugate_amplitude(noise: NoiseModel, statistic: Any, phi: Tensor, rng: Streams) -> Tensor:
     """σ² exactly from its inverse-gamma conditional, eq. (8); other parameters stay as they are.
 
-    All of a Gibbs iteration's φ-step where the amplitude is the only unknown: white noise, or a
-    power law of known index.
+    It is a whole φ-step where the amplitude is the only unknown: white noise, or a power law of
+    known index.
     """
     return noise.redraw_amplitude(phi, statistic, rng)

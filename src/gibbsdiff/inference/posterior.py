@@ -39,7 +39,7 @@ class Posterior:
         missing: (H, W), True where a pixel was not observed.
         method: "gibbs", "marginal" or "known noise"; `how` has the particulars.
         ended: Whether the marginal method's search ended.
-        unit: 1 in the units of the user's file.
+        unit: What 1 is in the units of the user's file.
         encoding: How the picture was given, and is given back by `image`.
         truth: True parameters, for plots.
         notes: Sentences for the reader.
@@ -86,13 +86,15 @@ class Posterior:
 
     @property
     def good(self) -> bool:
-        """Whether the method finds no fault with itself: see `verdict`."""
+        """Whether the chains converged, or the search ended, and nothing was interrupted."""
         well = self.converged if self.is_chains else self.ended
         return well and not self.interrupted
 
     @property
     def verdict(self) -> str:
-        """In the method's own words: chains converge, a search ends."""
+        """Success or failure in a phrase: of chains whether they converged, of a search whether it
+        ended.
+        """
         if self.is_chains:
             found = "converged" if self.converged else "NOT CONVERGED"
         elif self.method == "marginal":

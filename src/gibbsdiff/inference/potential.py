@@ -12,7 +12,7 @@ from gibbsdiff.streams import Streams
 
 
 def fitted(z: Tensor, g: Tensor, degree: int = 4) -> LogDensity:
-    """The polynomial in z (n, d) whose gradient fits g (n, d) best, near z = 0 above all."""
+    """The polynomial in z (n, d) whose gradient fits g (n, d) best, points near 0 weighted most."""
     powers = _powers(z.shape[1], degree)
     design = _gradients(z, powers).flatten(0, 1)
     weight = torch.exp(-0.125 * z.square().sum(-1)).repeat_interleave(z.shape[1])
@@ -21,8 +21,8 @@ def fitted(z: Tensor, g: Tensor, degree: int = 4) -> LogDensity:
 
 
 def runs_away(log_density: LogDensity, centre: Tensor, factor: Tensor) -> bool:
-    """Whether, somewhere in the box 4 to 5 √d sd away, it is hardly lower than at the mode,
-    where a Gaussian is lower by 8 d and more: a fit that turns up beyond its points.
+    """Whether a fitted density fails beyond the points that it was fitted to: somewhere in the box,
+    4 to 5 √d sd away, it is hardly lower than at the mode. A Gaussian is lower by 8 d and more.
     """
     d = len(centre)
     rng = Streams(0, [(0,)])
@@ -43,8 +43,8 @@ def resampled(
 ) -> Tensor:
     """`count` draws of u = centre + L z in [0, 1]^d by importance resampling, (count, d).
 
-    The proposal is t with 5 degrees of freedom. Beyond 5 standard deviations the fitted
-    polynomial knows nothing, and is not believed.
+    The proposal is t with 5 degrees of freedom. Beyond 5 √d standard deviations, where nothing was
+    fitted, the density is taken to be zero.
     """
     d, many, nu = len(centre), max(40 * count, 20000), 5
     spread = rng.normal(many, nu)[0].square().mean(-1).sqrt()

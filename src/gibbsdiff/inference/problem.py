@@ -33,8 +33,8 @@ class Problem:
         start: φ (B, d) from y alone, where the search begins; by default the middle of the box.
         centre: The mean (B, d) and covariance (B, d, d) that chains start around, from y and the
             mode; by default the mode's own.
-        least_information: H (B, d, d) at φ (B, d) that the information at the mode is raised to.
-        most_steps: Of the search.
+        least_information: A lower bound on the information at the mode, φ (B, d) -> (B, d, d).
+        most_steps: Steps of the search, at most.
         by_windows: φ of one large picture comes from windows of it.
         keys: Names of the images' random streams; by default (i,).
     """

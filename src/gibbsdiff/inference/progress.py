@@ -1,4 +1,4 @@
-"""How long work tells what it does: one callback, and a bar for those who want one."""
+"""Progress of long work: one callback, and a bar for those who want one."""
 
 from __future__ import annotations
 

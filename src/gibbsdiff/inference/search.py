@@ -17,9 +17,10 @@ Visited = tuple[Tensor, Tensor]
 def next_step(
     u: Tensor, gradient: Tensor, information: Tensor, past: list[Visited]
 ) -> tuple[Tensor, Tensor]:
-    """The next step of every image, and whether it is short. Walls that g pushes at hold.
+    """The next step of every image, and whether it is short enough to be the last.
 
-    J⁻¹ g, with J sharpened by the scores seen on the last steps (Broyden).
+    J⁻¹ g, with J corrected by the scores of the last steps (Broyden). A parameter at a wall that g
+    pushes against stays there.
     """
     steps, short = torch.zeros_like(u), torch.zeros(len(u), dtype=torch.bool)
     for b in range(len(u)):

@@ -65,7 +65,7 @@ def features(y: Tensor) -> Tensor:
 
 
 def log_powers(y: Tensor) -> Tensor:
-    """½ log of y's power around each reference frequency but the lowest: (B, C, 6).
+    """½ log of y's power around each reference frequency but the two lowest: (B, C, 6).
 
     The picture is tapered: its borders need not match.
     """

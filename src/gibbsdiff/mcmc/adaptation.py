@@ -40,10 +40,10 @@ TARGET, GAMMA, T0, KAPPA = 0.65, 0.05, 10.0, 0.75
 GAMMA_FINE = 10 * GAMMA
 
 STRIDE, STABLE = 0.5, 1.75
-"""Longest step: STRIDE box widths at the typical velocity of the widest parameter, for a
-density that is flat between its walls accepts everything, and need not cross the box more
-than a few times; and STABLE, because leapfrog with M⁻¹ = covariance is stable below 2 on a
-Gaussian, and noisy acceptance must not carry a chain past that.
+"""Limits of a step. STRIDE: box widths at the typical velocity of the widest parameter. Where a
+density is flat between the walls every step is accepted, and without a limit it would grow for
+ever. STABLE: leapfrog with M⁻¹ = covariance is stable below 2 on a Gaussian, and acceptance that
+is measured with noise must not carry a chain past that.
 """
 
 
