@@ -104,7 +104,7 @@ class LoadedCrops:
         return crops / 255
 
     def close(self) -> None:
-        """Let the workers go."""
+        """Stop the workers."""
         self._ahead = None
 
     def _loader(self, step: int, count: int, rows: tuple[int, ...]) -> DataLoader[Tensor]:

@@ -31,7 +31,7 @@ def on_device(
 
 
 class _OnDevice(Denoiser):
-    """A denoiser on the other side of the boundary."""
+    """A denoiser that computes on a device, for callers on the CPU."""
 
     def __init__(self, inner: Denoiser, device: torch.device, dtype: torch.dtype | None) -> None:
         self.inner, self.device, self.dtype = inner, device, dtype
@@ -39,7 +39,7 @@ class _OnDevice(Denoiser):
         self.adaptable, self.scatter = inner.adaptable, inner.scatter
 
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
-        """There and back."""
+        """D on the device, its result brought back to the CPU."""
         mean, error = self.inner(*self._there(z, noise))
         back = None if error is None else error.to("cpu", z.dtype)
         return Estimate(mean.to("cpu", z.dtype), back)

@@ -35,7 +35,7 @@ class Calibration:
 def overlap(E: Tensor, N: Tensor) -> Tensor:
     """q = √(s (1-s)), s = E/N: what a unit correlation of x-D and y-D would do to N̂/N.
 
-    Where y is nearly all of the error, s = 1, few modes are, and not quite: s is at most 0.95.
+    s is held below 0.95: where D keeps y as it is, s nears 1 and q vanishes, though D errs.
     """
     s = (E / N).clamp(1e-4, 0.95)
     return torch.sqrt(s * (1 - s))

@@ -31,8 +31,8 @@ class EpsilonDenoiser(nn.Module, Denoiser):
     """D = z - σ ε_θ(a z, t, φ) with t = t*(σ) of eq. (2) and a = a(t), for z = x + σ ε at level σ.
 
     ε has unit level, so this is (z_t - b ε_θ)/a in the scaling z_t = a z of eq. (1). The paper
-    has no error model: E = 0 in eq. (7). It can do with the family of noise that it was trained on
-    alone, up to the highest level of its process.
+    has no error model: E = 0 in eq. (7). It works only for the family of noise that it was trained
+    on, up to the highest level of its process.
 
     Arguments:
         network: Maps z_t (B, C, H, W), a time or step (B,) and φ (B, K) to ε.

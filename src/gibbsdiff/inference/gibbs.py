@@ -134,7 +134,7 @@ class Gibbs:
             return
         density = self.noise.log_posterior(statistic)
         phi = chains.phi
-        # Adapt where the chains start, and again once they are where they belong.
+        # Adapt where the chains start, and again after the burn-in.
         if chains.tuning is None or chains.iteration == s.burn_in + 1:
             phi, chains.tuning = warm_up(
                 density,
@@ -241,7 +241,7 @@ class Gibbs:
         chains.count += s.chains
         chains.draws = [*chains.draws, chains.phi]
         if len(chains.samples) < s.keep_samples:
-            # Chains in turn: neighbours in time are alike, chains are not.
+            # From the chains in turn: successive draws of one chain are alike.
             chains.samples = [*chains.samples, x[:, len(chains.samples) % s.chains]]
 
 

@@ -143,7 +143,7 @@ class Marginal:
         parts = []
         for part in torch.arange(len(rows)).split(max(1, CHUNK // self.y[0, 0].numel())):
             covariance = self.observation.covariance(phi[part], self.y.dtype)
-            # The chroma noise of an image is the same at every φ but for its colour: the score
+            # The chroma noise of an image is the same at every φ but for its spectrum: the score
             # is then a smooth function of φ.
             rng = Streams(self.seed, [(*self.keys[i], 1) for i in rows[part].tolist()])
             shown = self.observation.show(self.y[rows[part]], covariance, rng)

@@ -1,1 +1,1 @@
-"""Pictures in files: formats, depth, units, and writing without halves."""
+"""Pictures in files: formats, depth, units, and writing all of a file or none of it."""

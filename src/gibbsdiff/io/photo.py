@@ -1,4 +1,4 @@
-"""JPEG and WebP by Pillow. EXIF goes out as it came in, and pixels are never turned by it."""
+"""JPEG and WebP by Pillow. EXIF goes out as it came in, and pixels are never rotated by it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEGMENT = 65000
 
 
 def read_jpeg(content: bytes) -> tuple[Array, FileFormat]:
-    """Pixels (C, H, W), uint8, unturned; of a stereo or depth file the first picture."""
+    """Pixels (C, H, W), uint8, not rotated; of a stereo or depth file the first picture."""
     with Image.open(io.BytesIO(content), formats=["JPEG"]) as image:
         if image.mode not in ("L", "RGB"):
             raise InputError(f"a {image.mode} picture; convert it to RGB or grey first")

@@ -75,7 +75,7 @@ def residual(axis: Axes, posterior: Posterior, title: str = "residual y − mean
 
 
 def mark_missing(axis: Axes, missing: Tensor | None) -> None:
-    """Colour the pixels that were not observed; a block is as opaque as it has of them."""
+    """Colour the pixels that were not observed: the more of a block, the more opaque it is."""
     if missing is None or not bool(missing.any()):
         return
     share = block_mean(missing[None].float())[0].numpy()

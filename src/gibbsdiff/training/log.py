@@ -124,7 +124,7 @@ class RunLog:
         self.evaluate()
 
     def close(self) -> None:
-        """Let go of what is open, whether the run came to its end or not."""
+        """Close what is open, whether the run came to its end or not."""
         if self.board is not None:
             self.board.close()
 

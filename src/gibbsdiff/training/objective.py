@@ -32,7 +32,7 @@ class Source(Protocol):
         """Some rows of the batch of a step: (rows, C, side, side), float32; pictures on [0, 1]."""
 
     def close(self) -> None:
-        """Let go of whatever is open."""
+        """Close whatever is open."""
 
 
 class Objective(ABC, Generic[M]):

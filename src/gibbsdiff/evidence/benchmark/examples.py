@@ -74,7 +74,7 @@ def examples(
 ) -> list[Example]:
     """Another image for each φ, in the order of the files; they start again when used up.
 
-    `watch` is told how many are done.
+    `watch` is called with the number that are done.
     """
     if not files or not slopes:
         raise InputError("examples need images and values of φ")

@@ -130,7 +130,7 @@ def benchmark(
 ) -> list[BenchmarkRecord]:
     """Do the tasks that OUT/images.jsonl does not hold yet; all its records, of all sets.
 
-    `watch` is told how many of the tasks are done, and how many there are.
+    `watch` is called with the number of tasks done, and of all.
     """
     if not wanted:
         raise InputError("nothing to do: no images or no methods")

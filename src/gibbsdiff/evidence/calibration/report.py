@@ -1,4 +1,4 @@
-"""What a calibration says: tests, z-scores, coverage, and one line that does not flatter."""
+"""What a calibration says: tests, z-scores, coverage, and a verdict in one line."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ class Outcome(NamedTuple):
         draws: φ, (chain, draw, d).
         calls: Of the denoiser.
         independent: Whether draws are independent ones, which have neither R-hat nor ESS.
-        settled: Whether the method finds no fault with itself, such as a search that did not end.
+        settled: Whether the method reports success: False, say, for a search that did not end.
             Chains are also judged by R-hat and ESS.
         how: The method in its own words.
     """
@@ -210,7 +210,7 @@ def one(configuration: CalibrationRun, run: int) -> RankRecord:
 def block(configuration: CalibrationRun, index: int) -> list[RankRecord]:
     """Runs index·batch to (index + 1)·batch - 1, always the whole batch.
 
-    Rounding in a batch depends on its size, and HMC makes much of a rounding error: whole batches
+    Rounding in a batch depends on its size, and HMC amplifies rounding errors: whole batches
     give the same records whoever asks, in whatever order.
     """
     first = index * configuration.batch
@@ -236,7 +236,7 @@ def calibrate(
     With a `path`, those that the file holds are not computed again, and it is replaced after every
     batch; a file of another configuration is refused and kept. `mapper` is `map`, or anything that
     applies a picklable function to numbers and gives its results in any order, as a pool does.
-    `watch` is told how many runs there are so far.
+    `watch` is called with the number of runs so far.
     """
     if runs < 1:
         raise InputError(f"runs: at least 1 is needed, not {runs}")
