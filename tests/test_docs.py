@@ -1,6 +1,7 @@
 """The pages in docs/ are true: places that they name exist, links lead somewhere, no gaps."""
 
 import importlib
+import inspect
 import re
 import tomllib
 from pathlib import Path
@@ -30,8 +31,12 @@ def resolved(place):
             if not ".".join(parts[:n]).startswith(str(trouble.name)):
                 raise
             continue
+        home = found.__name__
         for name in parts[n:]:
             found = getattr(found, name)
+        if inspect.isclass(found) or inspect.isfunction(found):
+            # A place is where a thing is written, or a package that offers it.
+            assert found.__module__.startswith(home), place
         return found
     raise AssertionError(f"no such place: {place}")
 
