@@ -37,8 +37,8 @@ def psnr(estimate, x):
 
 def observe(x, sigma, phi):
     noise = PowerLawNoise()
-    told = torch.tensor([[sigma, phi]], dtype=torch.float64).expand(len(x), -1)
-    covariance = noise.covariance((128, 128), told, torch.float32)
+    truth = torch.tensor([[sigma, phi]], dtype=torch.float64).expand(len(x), -1)
+    covariance = noise.covariance((128, 128), truth, torch.float32)
     return x + covariance.draw(Streams.batch(0, len(x)), 3), covariance
 
 
