@@ -11,11 +11,13 @@ import torch
 from gibbsdiff import cli
 from gibbsdiff.cosmo import verdict
 from gibbsdiff.cosmo.bands import LEAST, RATIO, Spectra, bands, compare
-from gibbsdiff.cosmo.check import Configuration, Record, check, truth_of
+from gibbsdiff.cosmo.check import MockRecord, MockRun, check, judge, mixture_of, truth_of
 from gibbsdiff.cosmo.gaussian import fisher, gaussian_sd
+from gibbsdiff.cosmo.infer import dust_model
 from gibbsdiff.diffusion.signal import FixedSignal, PowerLawSignal
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import half_plane
+from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.noise import WhiteNoise
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.streams import Streams
@@ -96,13 +98,13 @@ def maps(tmp_path):
     return tmp_path / "maps.npz"
 
 
-def configuration(maps, model, **changed):
+def mock_run(maps, model, **changed):
     own = {"size": 32, "method": "marginal", "chains": 2, "draws": 10, "calls": 1, "samples": 2}
-    return Configuration(str(maps), "", str(model), "", **(own | changed))
+    return MockRun(str(maps), "", str(model), "", **(own | changed))
 
 
 def test_a_stopped_check_goes_on_and_ends_alike(maps, model, tmp_path):
-    c, whole, parts = configuration(maps, model), tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
+    c, whole, parts = mock_run(maps, model), tmp_path / "whole.jsonl", tmp_path / "parts.jsonl"
     records = check(c, 2, whole)
     assert check(c, 1, parts) == [replace(records[0], seconds=check(c, 1, parts)[0].seconds)]
     kept = parts.read_text().splitlines()[1]
@@ -111,33 +113,66 @@ def test_a_stopped_check_goes_on_and_ends_alike(maps, model, tmp_path):
     assert parts.read_text().splitlines()[1] == kept
     before = parts.read_bytes()
     with pytest.raises(InputError, match="seed is 0 there and 7 here"):
-        check(configuration(maps, model, seed=7), 2, parts)
+        check(mock_run(maps, model, seed=7), 2, parts)
     assert parts.read_bytes() == before
     # Mocks differ in truth, dust and CMB.
     assert records[0].source != records[1].source
     for r in records:
         assert r.truth == list(truth_of(r.mock, CMBNoise(), 0))
         assert r.calls > 0
+        # Independent draws have no R-hat; this network was not calibrated, and knows of no error.
+        assert (r.rhat, r.ess) == (None, None)
+        assert r.sd == r.total_sd
+
+
+@pytest.mark.parametrize("method", ["gibbs", "marginal"])
+def test_a_record_has_both_standard_deviations(maps, model, method):
+    mixture, _ = mixture_of(mock_run(maps, model), 0)
+    truth = torch.tensor(mixture.truth, dtype=torch.float64)
+    noise, found = CMBNoise(), dust_model(32, model)
+    scale = (noise.high - noise.low) / 200
+    phi = truth + scale * (1 + Streams.batch(1, 4).normal(500, 3))
+    posterior = Posterior(
+        noise.names,
+        phi,
+        mixture.y,
+        mixture.y,
+        samples=torch.stack([mixture.dust] * 2),
+        model_error=torch.diag(3 * scale**2),
+        box=torch.stack([noise.low, noise.high]),
+        method=method,
+    )
+    r = judge(0, mixture, posterior, found, noise, seed=5)
+    assert r.total_sd == [row.sd for row in posterior.widened(5).rows]
+    for i in range(3):
+        assert r.sd[i] == pytest.approx(float(scale[i]), rel=4 / math.sqrt(2 * 2000))
+        assert r.total_sd[i] == pytest.approx(2 * float(scale[i]), rel=4 / math.sqrt(2 * 2000))
+        assert r.z[i] == pytest.approx(-0.5, abs=4 / math.sqrt(2000) + 0.03)
+        assert r.width[i] == pytest.approx(r.total_sd[i] / r.gaussian_sd[i])
+        # The share of N(1, 2²) below 0.
+        assert r.u[i] == pytest.approx(0.3085, abs=4 * math.sqrt(0.31 * 0.69 / 2000))
+    assert (r.rhat is None) == (method == "marginal")
 
 
 def record(mock, z=0.0, width=1.0, rhat=1.0, ess=500.0):
     fine = Spectra([1.0, 1.2], [0.01, 0.02])
-    return Record(
+    return MockRecord(
         mock,
         "",
         truth=[0.5, 70.0, 0.03],
         mean=[0.5, 70.0 - 2.0 * z, 0.03],
-        sd=[0.01, 2.0, 0.001],
+        sd=[0.005, 1.0, 0.0005],
+        total_sd=[0.01, 2.0, 0.001],
         u=[0.5, 0.999 if z > 0 else 0.5, 0.5],
         gaussian_sd=[0.01, 2.0 / width, 0.001],
         rhat=[1.0, rhat, 1.0],
         ess=[500.0, ess, 500.0],
-        found=True,
-        iterations=100,
+        ended=True,
+        draws=100,
         calls=10,
         seconds=1.0,
         mse_mean=12.0,
-        mse_told=12.5,
+        mse_known=12.5,
         mse_wiener=10.0,
         dust=fine,
         cmb=fine,
@@ -147,23 +182,30 @@ def record(mock, z=0.0, width=1.0, rhat=1.0, ess=500.0):
 def test_the_verdict_counts():
     good = [record(i) for i in range(17)]
     three_off = [*good, *(record(i, z=3.5) for i in range(17, 20))]
-    assert verdict.verdict(three_off, True).startswith("passed")
+    assert verdict.verdict(three_off).startswith("passed")
     four_off = [*good[:16], *(record(i, z=-3.5) for i in range(16, 20))]
-    assert "|z| ≤ 3: 16 of 20 mocks, 17 needed" in verdict.verdict(four_off, True)
-    assert verdict.verdict(good, True).startswith("INCONCLUSIVE")
+    assert "|z| ≤ 3: 16 of 20 mocks, 17 needed" in verdict.verdict(four_off)
+    assert verdict.verdict(good).startswith("INCONCLUSIVE")
     for flaw, words in (
         ({"width": 1.6}, "1.5 ×"),
         ({"rhat": 1.06}, "R-hat"),
         ({"rhat": float("nan")}, "R-hat"),
         ({"ess": 99.0}, "ESS"),
     ):
-        told = verdict.verdict([*three_off[:19], record(19, **flaw)], True)
-        assert told.startswith("NOT PASSED")
-        assert f"{words}" in told
-        assert "19 of 20" in told
-    # The marginal method's draws are independent: nothing to converge.
-    assert verdict.verdict([record(i, rhat=float("nan")) for i in range(20)], False)[:6] == "passed"
-    s = verdict.summary(three_off, NAMES, True)
+        line = verdict.verdict([*three_off[:19], record(19, **flaw)])
+        assert line.startswith("NOT PASSED")
+        assert words in line
+        assert "19 of 20" in line
+    # The marginal method's draws are independent: nothing to converge, but a search that ends.
+    independent = [replace(record(i), rhat=None, ess=None) for i in range(20)]
+    assert verdict.verdict(independent).startswith("passed")
+    lost = [*independent[:19], replace(independent[19], ended=False)]
+    assert "the search for the mode ended: 19 of 20" in verdict.verdict(lost)
+    assert "R-hat" not in verdict.markdown(independent, NAMES, "")
+    assert "worst R-hat" not in verdict.summary(independent, NAMES)["parameters"]["H0"]
+    assert "R-hat" in verdict.markdown(good, NAMES, "")
+    s = verdict.summary(three_off, NAMES)
+    assert s["parameters"]["H0"]["median sd given the network / sd"] == pytest.approx(0.5)
     assert s["parameters"]["H0"]["mean z"] == pytest.approx(3 * 3.5 / 20)
     assert s["parameters"]["H0"]["coverage"]["0.95"] == pytest.approx(17 / 20)
     assert s["bands"]["dust"]["either"] == 0.5

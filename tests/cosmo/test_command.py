@@ -1,8 +1,10 @@
 """`gibbsdiff cmb infer` from end to end, with a network that has learnt nothing."""
 
 import math
+import signal
 import sys
 import warnings
+from contextlib import contextmanager
 
 import arviz
 import numpy as np
@@ -11,14 +13,22 @@ import torch
 from astropy import units
 from astropy.io import fits
 from astropy.wcs import WCS
+from matplotlib.text import Text
 
 from gibbsdiff import cli
-from gibbsdiff.cosmo.mock import dust_from_file, lognormal
+from gibbsdiff.cli import progress
+from gibbsdiff.cosmo.command import truth_table
+from gibbsdiff.cosmo.mock import dust_from_file, lognormal, mock
+from gibbsdiff.cosmo.report import report
 from gibbsdiff.cosmo.sky import read_mixture
 from gibbsdiff.diffusion.signal import TabulatedSignal
 from gibbsdiff.fourier import power, radial_bins
+from gibbsdiff.inference.gibbs import STAGE as GIBBS_STAGE
+from gibbsdiff.inference.marginal import SEARCH
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.noise.cmb import CMBNoise
+from gibbsdiff.plots.style import VERMILION
+from gibbsdiff.streams import Streams
 
 SIDE = 32
 SIGNAL = TabulatedSignal(
@@ -68,11 +78,86 @@ def test_a_mock_becomes_maps_chains_and_a_page(model, tmp_path, monkeypatch):
         assert np.allclose(rows[:, 2:], posterior.phi[i].numpy())
         assert (rows[:, 0] == 1).all()
     names = (out / "chains.paramnames").read_text().split("\n")
-    assert names[1] == "H0\tH_0"
+    assert names[1].startswith("H0\tH_0 # ")
     ranges = [line.split() for line in (out / "chains.ranges").read_text().splitlines()]
     assert [r[0] for r in ranges] == ["sigma", "H0", "omega_b"]
     assert [float(v) for v in ranges[1][1:]] == [50, 90]
     assert (out / "report.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_chains_of_an_earlier_result_do_not_stay(model, tmp_path, monkeypatch):
+    mock = ("--mock", 70, 0.032, 0.5, "--size", SIDE, "--model", model, "--method", "marginal")
+    options = ("--draws", 4, "--samples", 0, "-o", tmp_path)
+    (tmp_path / "chains_of_mine.txt").touch()
+    for chains in (3, 2):
+        assert run(monkeypatch, *mock, *options, "--chains", chains) in (0, None)
+        files = {p.name for p in tmp_path.glob("chains*.txt")}
+        expected = {f"chains_{i + 1}.txt" for i in range(chains)}
+        assert files == expected | {"chains_of_mine.txt"}
+    assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("stage", [SEARCH, GIBBS_STAGE])
+def test_ctrl_c_ends_with_what_is_there(stage, model, tmp_path, monkeypatch, capfd):
+    @contextmanager
+    def stages(label=""):
+        def show(name, step, of=None):
+            if name == stage and step == (2 if stage == SEARCH else 7):  # 5 draws after burn-in
+                signal.raise_signal(signal.SIGINT)
+
+        yield show
+
+    monkeypatch.setattr(progress, "stages", stages)
+    out = tmp_path / "out"
+    mock = ("--mock", 70, 0.032, 0.5, "--size", SIDE, "--model", model, "-o", out)
+    code = run(monkeypatch, *mock, "--chains", 2, "--draws", 10, "--samples", 2)
+    printed, complaint = capfd.readouterr()
+    assert code == 130
+    assert complaint.endswith("gibbsdiff: interrupted\n")
+    if stage == SEARCH:
+        assert not out.exists()
+        assert printed == ""
+        return
+    assert printed.startswith("INTERRUPTED, NOT CONVERGED: gibbs")
+    found = Posterior.load(out / "posterior.nc")
+    assert found.interrupted
+    assert 0 < found.phi.shape[1] < 10
+    assert {"dust.fits", "cmb.fits", "mixture.fits", "chains_1.txt", "chains_2.txt",
+            "report.png"} <= {p.name for p in out.iterdir()}  # fmt: skip
+
+
+def test_the_report_shows_both_errors_and_an_interruption(tmp_path):
+    noise, rng = CMBNoise(), Streams.batch(0, 4)
+    truth = torch.tensor([0.5, 70.0, 0.032], dtype=torch.float64)
+    scale = (noise.high - noise.low) / 100
+    x = Streams(1, [(0,)]).normal(SIDE, SIDE)
+    mixture = mock(tuple(truth.tolist()), x.float(), noise, seed=2)
+    posterior = Posterior(
+        noise.names,
+        truth + scale * rng.normal(100, 3),
+        mixture.y,
+        mixture.dust,
+        model_error=torch.diag(3 * scale**2),
+        box=torch.stack([noise.low, noise.high]),
+        method="marginal",
+        interrupted=True,
+        truth=mixture.truth,
+        notes=("no uncertainty map: there is none",),
+    )
+    page = report(tmp_path / "report.png", mixture, posterior, noise, "a mock")
+    words = {t.get_text(): t.get_color() for t in page.findobj(Text) if t.get_text()}
+    (line,) = [t for t in words if t.startswith("INTERRUPTED, the search ended")]
+    assert words[line] == VERMILION
+    assert any("a mock · no uncertainty map: there is none" in t for t in words)
+    assert any("with the network's" in t for t in words)
+    assert not any("sd of either" in t for t in words)
+    row = posterior.rows[1]
+    assert f"{row.mean:.2f} ± {row.sd:.2f}" in words
+    assert f"± {row.total_sd:.2f}" in words
+    # The table judges by the larger error.
+    table = truth_table(posterior).splitlines()
+    assert float(table[2].split()[-1]) == pytest.approx((70 - row.mean) / row.total_sd, abs=0.006)
+    assert "with model error" in table[0]
 
 
 def test_what_was_written_can_be_read_again(model, tmp_path):
@@ -121,12 +206,15 @@ def test_bad_maps_are_one_line_and_exit_2(name, model, tmp_path, monkeypatch, ca
         ((), "give a map, or --mock"),
         (("none.fits", "--dust-rms", 1.0), "none.fits: no such file"),
         (("none.npy",), "none.npy: No such file"),
+        (("none.npy", "--dust", "maps.npz"), "--dust: for a mock"),
+        (("--mock", 70, 0.03, 0.5, "--device", "nowhere"), "device 'nowhere': not available"),
     ],
 )
 def test_bad_arguments_are_one_line_and_exit_2(
     arguments, message, model, tmp_path, monkeypatch, capsys
 ):
-    tiny = ("--model", model, "--size", SIDE, "-o", tmp_path / "out")
+    tiny = ("--model", model, "-o", tmp_path / "out")
+    tiny += ("--size", SIDE) if "--mock" in arguments else ()
     assert run(monkeypatch, *arguments, *tiny) == 2
     told = capsys.readouterr().err
     assert message in told

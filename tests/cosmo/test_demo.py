@@ -76,4 +76,4 @@ def test_the_demonstration_finds_what_was_hidden(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "out" / "report.png").read_bytes().startswith(b"\x89PNG")
     found = Posterior.load(tmp_path / "out" / "posterior.nc")
     for row, truth in zip(found.rows, found.truth, strict=True):
-        assert abs(row.mean - truth) < 4 * row.sd
+        assert abs(row.mean - truth) < 4 * row.total_sd

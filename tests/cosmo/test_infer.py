@@ -6,14 +6,13 @@ from functools import lru_cache
 import pytest
 import torch
 
-from gibbsdiff.cosmo.infer import gaussian_start, infer
+from gibbsdiff.cosmo.infer import DustModel, gaussian_start, infer
 from gibbsdiff.cosmo.mock import mock
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.signal import TabulatedSignal
 from gibbsdiff.fourier import exact_groups, power
 from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.inference.pipeline import Options
-from gibbsdiff.inference.posterior import summarise
+from gibbsdiff.inference.problem import Options
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.streams import Streams
 
@@ -90,15 +89,16 @@ def test_the_marginal_score_is_the_slope_of_the_evidence():
 def test_infer_draws_around_the_exact_posterior():
     denoiser, noise, mixture = problem()
     options = Options("marginal", chains=4, draws=500, calls=1, samples=2)
-    result = infer(mixture, denoiser, noise, options)
+    result = infer(mixture, DustModel(denoiser, {}), noise, options)
+    assert result.good
     mean, sd = exact()
     draws = result.phi.flatten(0, 1)  # a Gaussian, where the posterior is a little skew
     assert ((draws.mean(0) - mean) / sd).abs().max() < 0.3
     assert (draws.std(0) / sd).log().abs().max() < 0.2
     assert result.truth == TRUTH
     # E[x | y] is the Wiener filter at the mode.
-    told = noise.covariance((SIDE, SIDE), draws.mean(0)[None], torch.float32)
-    wiener = denoiser(mixture.y[None], told).mean[0]
+    there = noise.covariance((SIDE, SIDE), draws.mean(0)[None], torch.float32)
+    wiener = denoiser(mixture.y[None], there).mean[0]
     error = (result.mean - wiener).square().mean().sqrt()
     assert error < 0.1 * (result.mean - mixture.dust).square().mean().sqrt()
 
@@ -108,9 +108,9 @@ def test_gibbs_has_the_exact_posterior():
     denoiser, noise, mixture = problem()
     # One call is exact for Gaussian dust.
     options = Options("gibbs", chains=8, draws=300, calls=1, samples=4, seed=1)
-    result = infer(mixture, denoiser, noise, options)
+    result = infer(mixture, DustModel(denoiser, {}), noise, options)
     mean, sd = exact()
-    for i, row in enumerate(summarise(result.phi, noise.names)):
+    for i, row in enumerate(result.rows):
         assert row.rhat < 1.1
         error = float(sd[i]) / math.sqrt(row.ess_bulk)
         assert abs(row.mean - float(mean[i])) < 4 * error

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from gibbsdiff.cosmo.calibration import PARAMETERS, patch_configuration, patches, shifted
+from gibbsdiff.cosmo.calibration import PARAMETERS, patches, patches_run, shifted
 from gibbsdiff.cosmo.infer import dust_model
 from gibbsdiff.cosmo.mock import held_out
 from gibbsdiff.data.images import turned
@@ -47,7 +47,7 @@ def test_dust_is_a_held_out_map_shifted_and_turned_by_the_runs_own_key(maps, mod
 @pytest.mark.parametrize("method", ["marginal", pytest.param("gibbs", marks=pytest.mark.slow)])
 def test_a_run_on_gaussian_dust_does_not_depend_on_its_batch(method):
     quick = {"iterations": 20, "burn_in": 5, "chains": 2} if method == "gibbs" else {}
-    configuration = patch_configuration(seed=0, batch=3, method=method, size=SIDE, **quick)
+    configuration = patches_run(seed=0, batch=3, method=method, size=SIDE, **quick)
     records = calibrate(configuration, 3)
     again = one(configuration, 1)
     assert again.truth == records[1].truth
@@ -59,7 +59,7 @@ def test_a_run_on_gaussian_dust_does_not_depend_on_its_batch(method):
 
 
 def test_maps_are_judged_with_and_without_the_networks_error(maps, model):
-    configuration = patch_configuration(maps, model, batch=2, size=SIDE, method="marginal", calls=2)
+    configuration = patches_run(maps, model, batch=2, size=SIDE, method="marginal")
     records = calibrate(configuration, 2)
     raw, wide = halves(records)
     assert [r.truth for r in raw] == [r.truth for r in wide]
@@ -77,7 +77,7 @@ def test_maps_are_judged_with_and_without_the_networks_error(maps, model):
     ],
 )
 def test_gaussian_dust_is_calibrated(method, more):
-    configuration = patch_configuration(batch=60, size=64, method=method, **more)
+    configuration = patches_run(batch=60, size=64, method=method, **more)
     result = calibration_report(calibrate(configuration, 60), PARAMETERS)
     assert result.smallest > result.limit, result.table()
     # Ranks of few effective draws are coarse but fair; z-scores need the tails as well.
@@ -117,6 +117,11 @@ def test_bad_input(maps, model, tmp_path, command):
     assert "maps, --dust, are for" in command(*common, "--signal", "dust").refusal()
     assert "no such file" in command(*common, "--dust", tmp_path / "no.npz").refusal()
     assert "Gaussian dust needs none" in command(*common, "--model", model).refusal()
+    assert "--calls: of a network" in command(*common, "--calls", 3).refusal()
+    idle = command(*common, "--method", "marginal", "--iterations", 50).refusal()
+    assert "--iterations: not an option of --method marginal" in idle
+    there = [*common, "--dust", maps, "--model", model, "--size", SIDE]
+    assert "device 'nowhere'" in command(*there, "--device", "nowhere").refusal()
     line = command(*common, "--dust", maps, "--model", model, "--size", 64).refusal()
     assert "knows maps of side 32, not 64" in line
     assert not (tmp_path / "out").exists()

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from gibbsdiff.cli import app
+from gibbsdiff.cli.progress import bar_for
+from gibbsdiff.cli.sbc import Device, MethodName
 from gibbsdiff.errors import InputError
+
+if TYPE_CHECKING:
+    from gibbsdiff.cosmo.infer import DustModel
+    from gibbsdiff.cosmo.mock import Mixture
+    from gibbsdiff.inference.posterior import Posterior
+    from gibbsdiff.inference.problem import Options
+
+ModelFile = Annotated[Path | None, typer.Option(help="Model file; default: the shipped.")]
+DustCalls = Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)]
 
 cmb = typer.Typer(help="Cosmology: spectra of the CMB and simulated dust.", no_args_is_help=True)
 app.add_typer(cmb, name="cmb")
-
-
-def _progress() -> Progress:
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    return Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True))
 
 
 def _range(text: str) -> tuple[str, tuple[float, float]]:
@@ -73,10 +77,8 @@ def emulator(
             raise InputError(f"--points {points}: the fit has {terms} terms; give more or --degree")
         wanted = design(box, points or 3 * terms, held_out, lmax, seed)
         beside = output.with_name(output.name.removesuffix(".npz") + ".spectra.npz")
-        with _progress() as bar:
-            task = bar.add_task("CAMB", total=len(wanted.params))
-            processes = workers or os.cpu_count() or 1
-            found = compute(wanted, beside, processes, lambda n: bar.update(task, completed=n))
+        with bar_for("CAMB", len(wanted.params)) as done:
+            found = compute(wanted, beside, workers or os.cpu_count() or 1, done)
     fitted = {kind: emulators.fit(found, kind, degree) for kind in KINDS}
     for kind, model in fitted.items():
         error = emulators.held_out_error(model, found, kind)
@@ -105,9 +107,8 @@ def simulate(
     """
     from gibbsdiff.data.dust import simulate as run
 
-    with _progress() as bar:
-        task = bar.add_task("maps", total=6 * -(-maps // 6))
-        run(output, maps, size, mach, seed, lambda n: bar.update(task, completed=n), coarse)
+    with bar_for("maps", 6 * -(-maps // 6)) as done:
+        run(output, maps, size, mach, seed, done, coarse)
     print(f"maps: {output}")
 
 
@@ -123,47 +124,71 @@ def infer(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path(
         "cmb"
     ),
-    size: Annotated[int, typer.Option(help="Side of a mock, 128 or 256.")] = 128,
+    size: Annotated[
+        int | None, typer.Option(help="Side of a mock, 128 or 256.", show_default="128")
+    ] = None,
     dust: Annotated[
         Path | None, typer.Option(help="Dust maps for a mock (.npz of `cmb simulate`).")
     ] = None,
     dust_rms: Annotated[
         float | None, typer.Option(help="rms of the dust in the map, µK: what σ = 1 means.")
     ] = None,
-    model: Annotated[Path | None, typer.Option(help="Model file; default: the shipped.")] = None,
-    method: Annotated[str, typer.Option(help="gibbs (from the marginal mode) or marginal.")] = (
-        "gibbs"
-    ),
+    model: ModelFile = None,
+    method: Annotated[
+        MethodName, typer.Option(help="gibbs (from the marginal mode) or marginal.")
+    ] = MethodName.gibbs,
     chains: Annotated[int, typer.Option(help="Chains.", min=1)] = 4,
     draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=1)] = 400,
-    calls: Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)] = 1,
+    calls: DustCalls = 1,
     samples: Annotated[int, typer.Option(help="Pairs of maps to keep.", min=0)] = 8,
+    device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="The same seed, the same result.", min=0)] = 0,
 ) -> None:
     """Separate dust and CMB, and infer (σ, H0, ω_b): maps, chains and a page.
 
     The patch is flat and periodic, of 8′ pixels. σ is the CMB's rms at the fiducial cosmology
     over the dust's. Written: dust.fits, cmb.fits, mixture.fits, posterior.nc, chains_*.txt and
-    report.png.
+    report.png. Ctrl-C ends with what is there; a second one ends at once.
     """
-    from gibbsdiff.cosmo.command import separate
-    from gibbsdiff.inference.pipeline import Options
+    from gibbsdiff.cosmo.command import map_with_model, mock_with_model
+    from gibbsdiff.inference.problem import Method, Options
 
     if (map_ is None) == (mock is None):
         raise InputError("give a map, or --mock H0 OMEGA_B SIGMA")
-    if method not in ("gibbs", "marginal"):
-        raise InputError(f"--method {method}: there are gibbs and marginal")
-    options = Options(
-        "marginal" if method == "marginal" else "gibbs",
-        chains,
-        draws,
-        calls,
-        samples=samples,
-        seed=seed,
-        progress=True,
-    )
-    result = separate(
-        map_, mock, output, options, size=size, dust=dust, dust_rms=dust_rms, model=model
-    )
+    how: Method = "marginal" if method == MethodName.marginal else "gibbs"
+    options = Options(how, chains, draws, calls, samples=samples, seed=seed)
+    if mock is not None:
+        mixture, found = mock_with_model(mock, size or 128, dust, dust_rms, model, seed)
+    else:
+        assert map_ is not None
+        for name, value in (("--size", size), ("--dust", dust)):
+            if value is not None:
+                raise InputError(f"{name}: for a mock, not for a map")
+        mixture, found = map_with_model(map_, dust_rms, model)
+    result, interrupted = separate(mixture, found, output, options, device)
     print(result.summary())
     print(f"results: {output}")
+    if interrupted:
+        raise KeyboardInterrupt
+
+
+def separate(
+    mixture: Mixture, found: DustModel, output: Path, options: Options, device: str
+) -> tuple[Posterior, bool]:
+    """Infer with a progress bar, and write the files: after Ctrl-C, of what is there. Also whether
+    Ctrl-C was pressed.
+    """
+    from gibbsdiff.cli.interrupts import gentle_interrupts
+    from gibbsdiff.cli.progress import stages
+    from gibbsdiff.cosmo.command import write
+    from gibbsdiff.cosmo.infer import infer
+    from gibbsdiff.noise.cmb import CMBNoise
+
+    noise = CMBNoise()
+    with gentle_interrupts() as interrupts:
+        with stages() as show:
+            progress = interrupts.heeded_by(show)
+            posterior = infer(mixture, found, noise, options, progress, device)
+        with interrupts.waiting():
+            write(output, mixture, posterior, noise, options.seed)
+    return posterior, interrupts.asked

@@ -9,12 +9,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gibbsdiff.cli.cmb import cmb
+from gibbsdiff.cli.cmb import DustCalls, ModelFile, cmb, separate
 from gibbsdiff.cli.progress import bar_for
-from gibbsdiff.cli.sbc import Cluster, MethodName, Seed
-
-ModelFile = Annotated[Path | None, typer.Option(help="Model file; default: the shipped.")]
-Calls = Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)]
+from gibbsdiff.cli.sbc import Cluster, Device, MethodName, Seed
 
 
 @cmb.command()
@@ -28,36 +25,35 @@ def check(
     method: Annotated[MethodName, typer.Option(help="gibbs or marginal.")] = MethodName.gibbs,
     chains: Annotated[int, typer.Option(help="Chains.", min=2)] = 4,
     draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 400,
-    calls: Calls = 1,
+    calls: DustCalls = 1,
     samples: Annotated[int, typer.Option(help="Pairs of maps for spectra.", min=2)] = 16,
+    device: Device = "cpu",
     seed: Seed = 0,
     cluster: Cluster = None,
     out: Annotated[Path, typer.Option(help="Folder of results.")] = Path("cmb-check"),
 ) -> None:
     """Infer mocks over the whole prior box, and judge them by their truth.
 
-    Truths are spread over the box, dust is held out from training. Results are kept in OUT after
-    every mock; the same command goes on from there.
+    Error bars are those with the network's own error. Truths are spread over the box, dust is
+    held out from training. Results are kept in OUT after every mock; the same command goes on from
+    there.
     """
     from gibbsdiff.cosmo import verdict
-    from gibbsdiff.cosmo.check import Configuration, check, mixture_of
-    from gibbsdiff.cosmo.infer import MOMENTS
+    from gibbsdiff.cosmo.check import MockRun, check, mixture_of
+    from gibbsdiff.cosmo.infer import model_digest
     from gibbsdiff.cosmo.mock import SHIPPED
     from gibbsdiff.evidence.cluster import mapper
     from gibbsdiff.io.atomic import write_atomically
     from gibbsdiff.io.digest import file_digest
     from gibbsdiff.noise.cmb import CMBNoise
     from gibbsdiff.plots import save
-    from gibbsdiff.pretrained import find
 
     maps = SHIPPED if dust is None else dust
-    weights = find(f"dust{size}" if model is None else model)
-    files = [f for f in (weights, weights.with_suffix(MOMENTS)) if f.is_file()]
-    configuration = Configuration(
+    run = MockRun(
         str(maps),
         file_digest(maps),
         None if model is None else str(model),
-        " ".join(map(file_digest, files)),
+        model_digest(size, model),
         size,
         method.value,
         chains,
@@ -65,19 +61,20 @@ def check(
         calls,
         samples,
         seed,
+        device,
     )
-    mixture_of(configuration, 0)  # trouble with the files shows before the work is done
+    mixture_of(run, 0)  # trouble with the files shows before the work is done
     out.mkdir(parents=True, exist_ok=True)
     name = f"{method.value}-{size}"
     with mapper(cluster) as work, bar_for("mocks", mocks) as done:
-        records = check(configuration, mocks, out / f"{name}.jsonl", work, done)
-    names, is_gibbs = CMBNoise().names, method == MethodName.gibbs
+        records = check(run, mocks, out / f"{name}.jsonl", work, done)
+    names = CMBNoise().names
     heading = f"# {mocks} mocks of {size}², {method.value}, seed {seed}"
-    text = verdict.markdown(records, names, is_gibbs, heading)
+    text = verdict.markdown(records, names, heading)
     write_atomically(out / f"{name}.md", text)
-    found = verdict.summary(records, names, is_gibbs)
+    found = verdict.summary(records, names)
     write_atomically(out / f"{name}.json", json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    save(verdict.figure(records, names, is_gibbs, size, heading[2:]), out / f"{name}.png")
+    save(verdict.check_figure(records, names, size, heading[2:]), out / f"{name}.png")
     print(text)
     for ending in ("md", "json", "png"):
         print(f"written: {out / name}.{ending}")
@@ -91,7 +88,8 @@ def memory(
     maps: Annotated[int, typer.Option(help="Held-out maps to hide.", min=1)] = 6,
     draws: Annotated[int, typer.Option(help="Draws of each.", min=2)] = 4,
     sigma: Annotated[float, typer.Option(help="CMB that they are hidden under.")] = 1.2,
-    calls: Calls = 12,
+    calls: DustCalls = 12,
+    device: Device = "cpu",
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option(help="File for the table, .md.")] = None,
 ) -> None:
@@ -105,7 +103,7 @@ def memory(
 
     found = dust_model(size, model)
     with bar_for("maps", maps) as done:
-        seen = remember(found, dust, maps, draws, sigma, calls, seed, done)
+        seen = remember(found, dust, maps, draws, sigma, calls, seed, done, device)
     print(seen.table())
     if out is not None:
         write_atomically(out, seen.table())
@@ -119,15 +117,16 @@ def demo(
     ] = (70.0, 0.032, 0.5),
     chains: Annotated[int, typer.Option(help="Gibbs chains.", min=2)] = 4,
     draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 150,
-    calls: Calls = 1,
+    calls: DustCalls = 1,
+    device: Device = "cpu",
     seed: Seed = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path(
         "demo-cosmo"
     ),
 ) -> None:
     """Hide simulated dust under a CMB, and find dust, CMB and cosmology again."""
-    from gibbsdiff.cosmo.command import found_again, separate
-    from gibbsdiff.inference.pipeline import Options
+    from gibbsdiff.cosmo.command import mock_with_model, truth_table
+    from gibbsdiff.inference.problem import Options
 
     console = Console(highlight=False)
     output.mkdir(parents=True, exist_ok=True)  # trouble with it shows before the work is done
@@ -138,8 +137,11 @@ def demo(
         f"the mode of p(σ, H0, ω_b | y) first, then {chains} Gibbs chains from around it.",
         soft_wrap=True,
     )
-    options = Options("gibbs", chains, draws, calls, samples=8, seed=seed, progress=True)
-    posterior = separate(None, truth, output, options)
+    mixture, found = mock_with_model(truth, seed=seed)
+    options = Options("gibbs", chains, draws, calls, samples=8, seed=seed)
+    posterior, interrupted = separate(mixture, found, output, options, device)
     console.print(posterior.summary(), markup=False, soft_wrap=True)
-    console.print(found_again(posterior), markup=False, soft_wrap=True)
+    console.print(truth_table(posterior), markup=False, soft_wrap=True)
     console.print(f"maps, chains and figure: {output / 'report.png'}", soft_wrap=True)
+    if interrupted:
+        raise KeyboardInterrupt

@@ -45,9 +45,6 @@ class DensityName(StrEnum):
 
 Method = Annotated[MethodName, typer.Option(help="What is calibrated.")]
 Runs = Annotated[int, typer.Option(help="Simulated observations.", min=2)]
-Chains = Annotated[int, typer.Option(help="Of Gibbs.", min=2)]
-Iterations = Annotated[int, typer.Option(help="Of Gibbs, burn-in included.", min=10)]
-BurnIn = Annotated[int, typer.Option(help="Of Gibbs.", min=0)]
 Calls = Annotated[int, typer.Option(help="Network calls for a draw of x.", min=1)]
 Batch = Annotated[int, typer.Option(help="Runs worked on together: a task.", min=1)]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)]

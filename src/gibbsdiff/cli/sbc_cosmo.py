@@ -10,16 +10,14 @@ import typer
 
 from gibbsdiff.cli.sbc import (
     Batch,
-    BurnIn,
-    Calls,
-    Chains,
     Cluster,
-    Iterations,
+    Device,
     Method,
     MethodName,
     Out,
     Runs,
     Seed,
+    options_of_method,
     sbc,
 )
 from gibbsdiff.errors import InputError
@@ -45,15 +43,25 @@ def cosmo(
     runs: Runs = 300,
     size: Annotated[int, typer.Option(help="Side in pixels; of dust, 128 or 256.")] = 128,
     method: Method = MethodName.gibbs,
-    chains: Chains = 4,
-    iterations: Iterations = 120,
-    burn_in: BurnIn = 20,
+    chains: Annotated[int | None, typer.Option(help="Of Gibbs.", min=2, show_default="4")] = None,
+    iterations: Annotated[
+        int | None,
+        typer.Option(help="Of Gibbs, burn-in included.", min=10, show_default="120"),
+    ] = None,
+    burn_in: Annotated[int | None, typer.Option(help="Of Gibbs.", min=0, show_default="20")] = None,
     longer: Annotated[
-        int, typer.Option(help="Gibbs: this many times as long where not converged.", min=1)
-    ] = 1,
-    calls: Calls = 1,
+        int | None,
+        typer.Option(
+            help="Gibbs: this many times as long where not converged.", min=1, show_default="1"
+        ),
+    ] = None,
+    calls: Annotated[
+        int | None,
+        typer.Option(help="Of Gibbs: network calls for a draw of dust.", min=1, show_default="1"),
+    ] = None,
     batch: Batch = 10,
     seed: Seed = 0,
+    device: Device = "cpu",
     cluster: Cluster = None,
     out: Out = Path("sbc"),
 ) -> None:
@@ -62,19 +70,24 @@ def cosmo(
     Results are kept in OUT after every batch; the same command goes on from there.
     """
     from gibbsdiff.cli.sbc_images import run_paired
-    from gibbsdiff.cosmo.calibration import PARAMETERS, patch_configuration
+    from gibbsdiff.cosmo.calibration import PARAMETERS, patches_run
 
     kind = signal or (SignalName.gaussian if dust is None else SignalName.dust)
     if (kind == SignalName.dust) != (dust is not None):
         raise InputError(f"--signal {kind.value}: maps, --dust, are for the signal dust alone")
-    arguments: dict[str, Any] = {"size": size, "method": method.value}
-    if method == MethodName.gibbs:
-        arguments |= {"chains": chains, "iterations": iterations, "burn_in": burn_in}
-        arguments |= {"longer": longer}
-    if kind == SignalName.dust:
-        arguments |= {"calls": calls}
-    configuration = patch_configuration(dust, model, seed, min(batch, runs), **arguments)
+    if kind == SignalName.gaussian and calls is not None:
+        raise InputError("--calls: of a network; one call draws Gaussian dust exactly")
+    of_chains = {
+        "chains": (chains, 4),
+        "iterations": (iterations, 120),
+        "burn_in": (burn_in, 20),
+        "longer": (longer, 1),
+        "calls": (calls, 1),
+    }
+    arguments: dict[str, Any] = {"size": size, "method": method.value, "device": device}
+    arguments |= options_of_method(method, gibbs=of_chains, marginal={})
+    configuration = patches_run(dust, model, seed, min(batch, runs), **arguments)
     name = f"cosmo-{kind.value}-{method.value}-{size}"
     title = f"σ, H0 and ω_b uniform on the prior box, {size}²"
-    twice = kind == SignalName.dust
-    run_paired(configuration, runs, out, name, title, PARAMETERS, cluster, twice)
+    both = kind == SignalName.dust
+    run_paired(configuration, runs, out, name, title, PARAMETERS, cluster, both)

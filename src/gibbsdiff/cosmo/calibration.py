@@ -1,26 +1,27 @@
 r"""Calibration of (σ, H0, ω_b) over their prior box: dust plus CMB on periodic patches.
 
 Gaussian dust has an exact denoiser: what is found there is the method's own fault. Maps of a file
-need a network, and every run is judged twice, raw and with the network's own error, eq. (12).
+need a network, and every run is judged twice: by the posterior as it is, and with the network's own
+error, eq. (12).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gibbsdiff.cosmo.infer import DustModel, dust_model, problem_of, with_floor
+from gibbsdiff.cosmo.infer import model_digest as digest_of_model
 from gibbsdiff.cosmo.mock import held_out
 from gibbsdiff.data.images import turned
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
+from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.signal import TabulatedSignal
-from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.calibration.methods import (
     chain_options,
@@ -29,10 +30,9 @@ from gibbsdiff.evidence.calibration.methods import (
 )
 from gibbsdiff.evidence.calibration.paired import PairedParameters
 from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
-from gibbsdiff.inference.problem import Problem
+from gibbsdiff.inference.problem import Method, Problem
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.pretrained import find
 from gibbsdiff.streams import Key, Streams
 
 PARAMETERS = ("sigma", "H0", "omega_b")
@@ -46,7 +46,7 @@ DUST = TabulatedSignal(
 
 def patches(
     size: int = 128,
-    method: Literal["gibbs", "marginal"] = "gibbs",
+    method: Method = "gibbs",
     dust: str | None = None,
     dust_digest: str = "",
     model: str | None = None,
@@ -56,11 +56,14 @@ def patches(
     burn_in: int = 20,
     longer: int = 1,
     calls: int = 1,
+    device: str = "cpu",
 ) -> CalibrationProblem:
     """Gaussian dust with the spectrum of simulated dust; or maps of the file `dust` that the model
     was not trained on, shifted, flipped and transposed at random, and the network.
 
-    Both methods as `gibbsdiff cmb infer` runs them; Gaussian dust needs one call for a draw of x.
+    Both methods as `gibbsdiff cmb infer` runs them. Maps are judged twice: by the posterior as it
+    is, and with the network's own error. Gaussian dust needs one call for a draw of x, and has no
+    such error.
     """
     if size < SMALLEST:
         raise InputError(f"size: {size} pixels; at least {SMALLEST} are needed")
@@ -74,24 +77,24 @@ def patches(
         if method == "marginal"
         else chain_options(iterations, burn_in, chains=chains, calls=calls, **brief)
     )
-    denoiser: GaussianDenoiser | SpectralDenoiser
-    signal: Callable[[Streams], Tensor]
     if dust is None:
-        denoiser, moments = GaussianDenoiser(DUST), None
-        signal = partial(_gaussian, denoiser, size)
-    else:
-        found = _model(size, model, model_digest)
-        denoiser, moments = found.denoiser, found.moments
-        signal = partial(shifted, dust, dust_digest, size, model, model_digest)
-        signal(Streams(0, []))  # a file that is not there is found before any work
-        options = with_floor(options)
+        exact = GaussianDenoiser(DUST)
 
-    def problem(y: Tensor, keys: tuple[Key, ...]) -> Problem:
-        return problem_of(y, denoiser, denoiser.signal, noise, moments, keys)
+        def gaussian(y: Tensor, keys: tuple[Key, ...]) -> Problem:
+            return problem_of(y, exact, exact.signal, noise, keys=keys)
 
-    paired = dust is not None
-    run = inference_method(problem, options, longer=longer, paired=paired)
-    return CalibrationProblem(PairedParameters(noise) if paired else noise, signal, run)
+        run = inference_method(gaussian, options, longer=longer)
+        return CalibrationProblem(noise, partial(_gaussian, exact, size), run)
+    found = _model(size, model, model_digest)
+    denoiser = on_device(found.denoiser, device)
+    maps = partial(shifted, dust, dust_digest, size, model, model_digest)
+    maps(Streams(0, []))  # a file that is not there is found before any work
+
+    def mixture(y: Tensor, keys: tuple[Key, ...]) -> Problem:
+        return problem_of(y, denoiser, found.denoiser.signal, noise, found.moments, keys)
+
+    run = inference_method(mixture, with_floor(options), longer=longer, paired=True)
+    return CalibrationProblem(PairedParameters(noise), maps, run)
 
 
 def shifted(
@@ -120,7 +123,7 @@ def _gaussian(denoiser: GaussianDenoiser, size: int, rng: Streams) -> Tensor:
 
 @lru_cache(maxsize=2)
 def _model(size: int, model: str | None, expected: str) -> DustModel:
-    if expected and _digest(model or f"dust{size}") != expected:
+    if expected and digest_of_model(size, model) != expected:
         raise InputError(f"{model}: not the same file on every machine of the cluster")
     return dust_model(size, model)
 
@@ -132,18 +135,14 @@ def _maps(path: str, expected: str, size: int, model: str | None, model_digest: 
     return held_out(path, size, _model(size, model, model_digest).card)[0]
 
 
-def _digest(model: str) -> str:
-    return file_digest(find(model))
-
-
-def patch_configuration(
+def patches_run(
     dust: str | Path | None = None,
     model: str | Path | None = None,
     seed: int = 0,
     batch: int = 10,
     **arguments: Any,
 ) -> CalibrationRun:
-    """The problem above, by name: the digests of the maps and of the model are part of it."""
+    """The problem "dust": the digests of the maps and of the model are part of it."""
     known = dict(arguments)
     if dust is None:
         if model is not None:
@@ -152,6 +151,6 @@ def patch_configuration(
         known |= {"dust": str(dust), "dust_digest": file_digest(dust)}
         size = int(known.get("size", 128))
         dust_model(size, model)
-        known["model_digest"] = _digest(str(model) if model else f"dust{size}")
+        known["model_digest"] = digest_of_model(size, model)
         known["model"] = None if model is None else str(model)
     return CalibrationRun("dust", known, seed, batch)

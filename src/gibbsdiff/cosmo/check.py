@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,16 +23,16 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.calibration.ranks import rank_fraction
 from gibbsdiff.evidence.calibration.store import read, write
 from gibbsdiff.evidence.cluster import Mapper, serial
-from gibbsdiff.inference.pipeline import Options
 from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.problem import Method, Options
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.streams import Streams
 
 
 @dataclass(frozen=True)
-class Configuration:
-    """What the records depend on, plain data. The digests are of the files of maps and model, and
-    of the moment network beside it.
+class MockRun:
+    """How mocks are made and inferred: plain data that every record depends on. The digests are
+    those of the file of maps, and of the model and the moment network beside it.
     """
 
     dust: str
@@ -40,22 +40,38 @@ class Configuration:
     model: str | None
     model_digest: str
     size: int = 128
-    method: Literal["gibbs", "marginal"] = "gibbs"
+    method: Method = "gibbs"
     chains: int = 4
     draws: int = 400
     calls: int = 1
     samples: int = 16
     seed: int = 0
+    device: str = "cpu"
 
     def __post_init__(self) -> None:
         if self.samples < 2:
             raise InputError(f"samples: spectra need at least 2, not {self.samples}")
 
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What results depend on. Not the device: it changes rounding alone."""
+        return {"check": "cmb", **{k: v for k, v in asdict(self).items() if k != "device"}}
+
 
 @dataclass(frozen=True)
-class Record:
-    """One mock. Lists have a value for each of (σ, H0, ω_b); MSE is in dB below the dust's
-    variance: of the posterior mean, and of D and the Wiener filter told the true parameters.
+class MockRecord:
+    """One mock. Lists have a value for each of (σ, H0, ω_b).
+
+    Attributes:
+        mean, total_sd, u: Mean, sd and rank of the truth by draws with the network's own error,
+            eq. (12).
+        sd: Of the draws given the network.
+        gaussian_sd: What the sd would be if dust were Gaussian, at the same truth.
+        rhat, ess: Of chains; None for independent draws.
+        ended: Whether the marginal method's search ended.
+        mse_mean: MSE of the posterior mean, in dB below the dust's variance.
+        mse_known, mse_wiener: The same of D and of the Wiener filter given the true parameters.
+        dust, cmb: Spectra of samples.
     """
 
     mock: int
@@ -63,32 +79,33 @@ class Record:
     truth: list[float]
     mean: list[float]
     sd: list[float]
+    total_sd: list[float]
     u: list[float]
     gaussian_sd: list[float]
-    rhat: list[float]
-    ess: list[float]
-    found: bool
-    iterations: int
+    rhat: list[float] | None
+    ess: list[float] | None
+    ended: bool
+    draws: int
     calls: int
     seconds: float
     mse_mean: float
-    mse_told: float
+    mse_known: float
     mse_wiener: float
     dust: Spectra
     cmb: Spectra
 
     @property
     def z(self) -> list[float]:
-        """(truth - mean)/sd."""
+        """(truth - mean)/total sd."""
         return [
             (t - m) / s if s > 0 else math.inf
-            for t, m, s in zip(self.truth, self.mean, self.sd, strict=True)
+            for t, m, s in zip(self.truth, self.mean, self.total_sd, strict=True)
         ]
 
     @property
     def width(self) -> list[float]:
-        """The sd over that of Gaussian dust at the same truth, in the same box."""
-        return [s / g for s, g in zip(self.sd, self.gaussian_sd, strict=True)]
+        """The total sd over that of Gaussian dust at the same truth, in the same box."""
+        return [s / g for s, g in zip(self.total_sd, self.gaussian_sd, strict=True)]
 
 
 def truth_of(index: int, noise: CMBNoise, seed: int) -> tuple[float, float, float]:
@@ -99,59 +116,67 @@ def truth_of(index: int, noise: CMBNoise, seed: int) -> tuple[float, float, floa
     return sigma, h0, omega_b
 
 
-def mixture_of(configuration: Configuration, index: int) -> tuple[Mixture, int]:
+def mixture_of(run: MockRun, index: int) -> tuple[Mixture, int]:
     """A mock, and the seed of its inference. All maps have their turn before one comes again."""
-    c = configuration
-    maps, names = _maps(c.dust, c.size, c.model)
-    order = np.random.default_rng(c.seed).permutation(len(maps))
+    maps, names = _maps(run.dust, run.size, run.model)
+    order = np.random.default_rng(run.seed).permutation(len(maps))
     which = int(order[index % len(maps)])
-    seed = int(Streams(c.seed, [(index,)]).integers(0, 2**31 - 1))
+    seed = int(Streams(run.seed, [(index,)]).integers(0, 2**31 - 1))
     noise = CMBNoise()
-    truth = truth_of(index, noise, c.seed)
+    truth = truth_of(index, noise, run.seed)
     return mock(truth, maps[which], noise, seed, source=names[which]), seed
 
 
-def examine(configuration: Configuration, index: int) -> Record:
+def examine(run: MockRun, index: int) -> MockRecord:
     """Infer one mock and note what came out: a pure function of plain data."""
-    c = configuration
-    found, noise = _model(c.size, c.model), CMBNoise()
-    mixture, seed = mixture_of(c, index)
-    options = Options(c.method, c.chains, c.draws, c.calls, samples=c.samples, seed=seed)
-    posterior = infer(mixture, found.denoiser, noise, options, found.moments)
-    return judge(index, mixture, posterior, found, noise)
+    found, noise = _model(run.size, run.model), CMBNoise()
+    mixture, seed = mixture_of(run, index)
+    options = Options(run.method, run.chains, run.draws, run.calls, samples=run.samples, seed=seed)
+    posterior = infer(mixture, found, noise, options, device=run.device)
+    if posterior.interrupted:  # half a posterior would spoil the table
+        raise KeyboardInterrupt
+    return judge(index, mixture, posterior, found, noise, seed)
 
 
 def judge(
-    index: int, mixture: Mixture, posterior: Posterior, found: DustModel, noise: CMBNoise
-) -> Record:
-    """The record of a posterior whose truth is known."""
+    index: int,
+    mixture: Mixture,
+    posterior: Posterior,
+    found: DustModel,
+    noise: CMBNoise,
+    seed: int = 0,
+) -> MockRecord:
+    """The record of a posterior whose truth is known; the seed is that of `Posterior.widened`."""
     assert mixture.truth is not None
     assert mixture.dust is not None
     assert mixture.cmb is not None
     assert posterior.samples is not None
     truth = torch.tensor(mixture.truth, dtype=torch.float64)
-    rows, values = posterior.rows, posterior.phi.double().numpy()
-    shape, y = mixture.shape, mixture.y[None]
-    told = noise.covariance(shape, truth[None], y.dtype)
-    signal, x = found.denoiser.signal, mixture.dust
+    wide = posterior.widened(seed)
+    rows, values = posterior.rows, wide.phi.double().numpy()
+    shape, y, x = mixture.shape, mixture.y[None], mixture.dust
+    known = noise.covariance(shape, truth[None], y.dtype)
+    signal = found.denoiser.signal
     with torch.no_grad():
-        means = [d(y, told).mean[0] for d in (found.denoiser, GaussianDenoiser(signal))]
-    return Record(
+        means = [d(y, known).mean[0] for d in (found.denoiser, GaussianDenoiser(signal))]
+    chains = posterior.is_chains
+    return MockRecord(
         mock=index,
         source=mixture.source,
         truth=truth.tolist(),
-        mean=[r.mean for r in rows],
+        mean=[r.mean for r in wide.rows],
         sd=[r.sd for r in rows],
+        total_sd=[r.sd for r in wide.rows],
         u=[rank_fraction(float(t), values[..., i].ravel(), 0.5) for i, t in enumerate(truth)],
         gaussian_sd=gaussian_sd(truth, signal, noise, shape).tolist(),
-        rhat=[r.rhat for r in rows],
-        ess=[min(r.ess_bulk, r.ess_tail) for r in rows],
-        found=posterior.found,
-        iterations=posterior.phi.shape[1],
+        rhat=[r.rhat for r in rows] if chains else None,
+        ess=[min(r.ess_bulk, r.ess_tail) for r in rows] if chains else None,
+        ended=posterior.ended,
+        draws=posterior.phi.shape[1],
         calls=posterior.calls,
         seconds=posterior.seconds,
         mse_mean=_decibels(posterior.mean, x),
-        mse_told=_decibels(means[0], x),
+        mse_known=_decibels(means[0], x),
         mse_wiener=_decibels(means[1], x),
         dust=compare(posterior.samples, x),
         cmb=compare(mixture.y - posterior.samples, mixture.cmb),
@@ -159,31 +184,30 @@ def judge(
 
 
 def check(
-    configuration: Configuration,
+    run: MockRun,
     mocks: int,
     path: Path,
     mapper: Mapper = serial,
     watch: Callable[[int], None] = lambda _: None,
-) -> list[Record]:
+) -> list[MockRecord]:
     """Records 0..mocks-1. Those that the file holds are not made again, and it is replaced after
-    every mock; a file of another configuration is refused and kept.
+    every mock; a file of another run is refused and kept.
     """
-    known = {"check": "cmb", **asdict(configuration)}
-    lines = read(path, known) if path.exists() else []
+    lines = read(path, run.identity) if path.exists() else []
     records = {record.mock: record for record in (_record(path, line) for line in lines)}
     wanted = [i for i in range(mocks) if i not in records]
     watch(mocks - len(wanted))
-    for record in mapper(partial(examine, configuration), wanted):
+    for record in mapper(partial(examine, run), wanted):
         records[record.mock] = record
-        write(path, known, [asdict(records[i]) for i in sorted(records)])
+        write(path, run.identity, [asdict(records[i]) for i in sorted(records)])
         watch(sum(i < mocks for i in records))
     return [records[i] for i in range(mocks)]
 
 
-def _record(path: Path, line: dict[str, Any]) -> Record:
+def _record(path: Path, line: dict[str, Any]) -> MockRecord:
     try:
         spectra = {name: Spectra(**line[name]) for name in ("dust", "cmb")}
-        return Record(**{**line, **spectra})
+        return MockRecord(**{**line, **spectra})
     except (TypeError, KeyError):
         raise InputError(f"{path}: holds a line that is not a record of a mock") from None
 

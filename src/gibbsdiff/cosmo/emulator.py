@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.cosmo.spectra import Spectra
+from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.noise.emulator import KINDS, Emulator, polynomials
 

@@ -11,7 +11,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.cosmo.gaussian import fisher
 from gibbsdiff.cosmo.mock import Mixture
 from gibbsdiff.cosmo.moment_start import MomentStart, read_moments
@@ -20,6 +19,7 @@ from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors, power
 from gibbsdiff.inference import pipeline
 from gibbsdiff.inference.marginal import Mode
@@ -27,6 +27,7 @@ from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.pretrained import available, find, load_model, read_card
 from gibbsdiff.streams import Key, Streams
@@ -58,8 +59,8 @@ def dust_model(side: int, path: str | Path | None = None) -> DustModel:
     name = path if path is not None else f"dust{side}"
     if path is None and name not in available():
         known = [str(s) for s in SIDES if f"dust{s}" in available()]
-        told = f"there are models for maps of side {' and '.join(known)}" if known else "give one"
-        raise InputError(f"no model of dust of side {side} comes with the package: {told}")
+        hint = f"there are models for maps of side {' and '.join(known)}" if known else "give one"
+        raise InputError(f"no model of dust of side {side} comes with the package: {hint}")
     model, card = load_model(name), read_card(name)
     if "maps" not in card:
         raise InputError(f"{name}: not a model of dust maps")
@@ -71,6 +72,13 @@ def dust_model(side: int, path: str | Path | None = None) -> DustModel:
     if moments is not None and moments.side != side:
         raise InputError(f"{beside}: knows maps of side {moments.side}, not {side}")
     return found
+
+
+def model_digest(side: int, path: str | Path | None = None) -> str:
+    """Of the files that `dust_model` reads: the weights, and the moment network beside them."""
+    weights = find(path if path is not None else f"dust{side}")
+    files = (weights, weights.with_suffix(MOMENTS))
+    return " ".join(file_digest(file) for file in files if file.is_file())
 
 
 def start_of(

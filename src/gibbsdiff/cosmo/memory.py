@@ -19,6 +19,8 @@ from torch import Tensor
 from gibbsdiff.cosmo.infer import FLOOR, DustModel
 from gibbsdiff.cosmo.nearest import Library, Match, rms
 from gibbsdiff.data.maps import Blocks, read_maps
+from gibbsdiff.diffusion.boundary import on_device
+from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import half_plane
@@ -137,35 +139,39 @@ def remember(
     calls: int = 12,
     seed: int = 0,
     watch: Callable[[int], None] = lambda _: None,
+    device: str = "cpu",
 ) -> Memory:
-    """Hide `maps` of the test block, draw each `draws` times told the truth, and look for them.
+    """Hide `maps` of the test block, draw each `draws` times given the true parameters, and look
+    for the draws among the training maps.
 
-    `path` is the file that the model was trained on. `watch` is told the number of maps done.
+    `path` is the file that the model was trained on. `watch` is called with the number of maps
+    done.
     """
     if draws < 2:
         raise InputError(f"draws: how they vary needs at least 2, not {draws}")
-    told = found.card["config"]["data"]
-    blocks = Blocks(**{role: tuple(block) for role, block in told["blocks"].items()})
-    known = read_maps(path, blocks, told["halved"])
+    data = found.card["config"]["data"]
+    blocks = Blocks(**{role: tuple(block) for role, block in data["blocks"].items()})
+    known = read_maps(path, blocks, data["halved"])
     if len(known.train) != found.card["maps"]["train"] or known.side != found.side:
         raise InputError(f"{path}: not the maps that the model was trained on")
-    library = Library.of_all_phases(known.finest, told["halved"])
+    library = Library.of_all_phases(known.finest, data["halved"])
     held_out = [library.nearest(x) for x in known.test]
     order = torch.argsort(Streams(seed, [(0,)]).uniform(len(known.test))[0]).tolist()
-    noise, hidden = CMBNoise(), []
+    noise, hidden, denoiser = CMBNoise(), [], on_device(found.denoiser, device)
     phi = noise.check([sigma, *noise.emulator.fiducial.tolist()])
     covariance = noise.covariance((known.side, known.side), phi, known.test.dtype)
     for done, which in enumerate(order[:maps]):
         x, rng = known.test[which], Streams(seed, [(1, which)])
         y = x + covariance.draw(rng, 1)[0]
-        hidden.append(_found(found, x, y, covariance, library, held_out[which], draws, calls, rng))
+        own = held_out[which]
+        hidden.append(_drawn_again(denoiser, x, y, covariance, library, own, draws, calls, rng))
         watch(done + 1)
     return Memory(sigma, hidden, [m.distance for m in held_out], len(known.train))
 
 
 @torch.no_grad()
-def _found(
-    found: DustModel,
+def _drawn_again(
+    denoiser: Denoiser,
     x: Tensor,
     y: Tensor,
     covariance: SpectralCovariance,
@@ -179,8 +185,8 @@ def _found(
     rows = torch.zeros(draws, dtype=torch.int64)
     each = Streams(rng.seed, [(*rng.keys[0], i) for i in range(draws)])
     there = covariance.rows(rows)
-    drawn = few_step(found.denoiser, y[None][rows], there, each, calls=calls, floor=FLOOR).x
-    mean, error = found.denoiser(y[None], covariance)
+    drawn = few_step(denoiser, y[None][rows], there, each, calls=calls, floor=FLOOR).x
+    mean, error = denoiser(y[None], covariance)
     E = None if error is None else error.spectrum()
     assert E is not None
     variance = half_plane(covariance.shape).mean(E.flatten(2)).mean()

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.data.maps import halve, read_snapshots
 from gibbsdiff.diffusion.signal import Signal
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, filtered, half_plane
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.streams import Streams
@@ -80,9 +80,9 @@ def held_out(path: str | Path, side: int, card: dict[str, Any]) -> tuple[Tensor,
         first, last = 0, len(snapshots) - 1
     maps = halve(snapshots[first : last + 1].flatten(0, 1)[:, None], times)
     places = [(i, j) for i in range(first, last + 1) for j in range(slabs)]
-    told = SIMULATED if Path(path) == SHIPPED else str(path)
+    source = SIMULATED if Path(path) == SHIPPED else str(path)
     scale = card["maps"]
-    names = [f"{told}, snapshot {i}, slab {j}" for i, j in places]
+    names = [f"{source}, snapshot {i}, slab {j}" for i, j in places]
     return (maps - scale["mean"]) / scale["sd"], names
 
 

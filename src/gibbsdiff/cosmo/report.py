@@ -15,7 +15,7 @@ from torch import Tensor
 from gibbsdiff.cosmo.mock import Mixture
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.noise.cmb import ARCMIN, CMBNoise
-from gibbsdiff.plots import corner, radial_power, save
+from gibbsdiff.plots import corner, corner_axes, corner_key, radial_power, save
 from gibbsdiff.plots.arithmetic import radial_average, spectrum_bins
 from gibbsdiff.plots.style import BLUE, GREY, INK, NORMAL, SMALL, VERMILION, plain, tidy
 
@@ -24,8 +24,10 @@ SIZE = (13.0, 9.5)
 
 def report(
     path: str | Path, mixture: Mixture, posterior: Posterior, noise: CMBNoise, remark: str = ""
-) -> None:
-    """Write the figure: maps of mixture, dust and CMB above, spectra and corner plot below."""
+) -> Figure:
+    """Draw and write the figure: maps of mixture, dust and CMB above; below them spectra, the
+    corner plot with both kinds of contours, and the verdict.
+    """
     page = Figure(figsize=SIZE)
     page.set_layout_engine("constrained", w_pad=0.06, h_pad=0.06)
     parts: Any = page.subfigures(3, 1, height_ratios=[4.4, 4.4, 0.7])
@@ -33,13 +35,16 @@ def report(
     _maps(top, mixture, posterior)
     left, right = below.subfigures(1, 2, width_ratios=[1.1, 1.0])
     spectra(left.subplots(1, 1), mixture, posterior, noise)
-    size = len(posterior.names)
-    corner(right.subplots(size, size), posterior.phi, posterior.names, mixture.truth)
+    corner(corner_axes(right, len(posterior.names)), posterior)
+    right.legend(handles=corner_key(posterior), fontsize=SMALL, frameon=False, loc="upper right")
     verdict = posterior.summary().split("\n", 1)[0]
-    colour = INK if posterior.converged else VERMILION
-    foot.text(0.01, 0.8, plain(verdict), fontsize=NORMAL, color=colour, va="top")
-    foot.text(0.01, 0.35, plain(remark), fontsize=SMALL, color=INK, va="top", parse_math=False)
+    colour = INK if posterior.good else VERMILION
+    style: dict[str, Any] = {"va": "top", "parse_math": False}
+    foot.text(0.01, 0.95, plain(verdict), fontsize=NORMAL, color=colour, **style)
+    notes = " · ".join(n for n in (remark, *posterior.notes) if n)
+    foot.text(0.01, 0.5, plain(notes), fontsize=SMALL, color=INK, **style)
     save(page, path)
+    return page
 
 
 def _maps(part: Any, mixture: Mixture, posterior: Posterior) -> None:
@@ -52,8 +57,11 @@ def _maps(part: Any, mixture: Mixture, posterior: Posterior) -> None:
     )
     axes = part.subplots(2, 5)
     _show(axes[0, 0], y * unit, f"mixture y [{label}]", _limits(y * unit), "viridis")
-    sd = posterior.sd * unit
-    _show(axes[1, 0], sd, f"sd of either [{label}]", (0.0, _limits(sd)[1]), "viridis")
+    if posterior.sd is None:
+        axes[1, 0].set_axis_off()
+    else:
+        sd = posterior.sd * unit
+        _show(axes[1, 0], sd, f"sd of either [{label}]", (0.0, _limits(sd)[1]), "viridis")
     for row, (name, truth, sample, mean, colours) in zip(axes, rows, strict=True):
         limits = _limits((mean if truth is None else truth) * unit, name == "CMB")
         for axis, values, title in zip(
@@ -63,7 +71,7 @@ def _maps(part: Any, mixture: Mixture, posterior: Posterior) -> None:
                 axis.set_axis_off()
             else:
                 _show(axis, values * unit, f"{title} {name}", limits, colours)
-        if truth is None:
+        if truth is None or posterior.sd is None:
             row[4].set_axis_off()
         else:
             error = (mean - truth) / posterior.sd.clamp(min=1e-12)

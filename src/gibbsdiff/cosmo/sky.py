@@ -16,8 +16,8 @@ from astropy.wcs import WCS
 from numpy.typing import NDArray
 from torch import Tensor
 
-from gibbsdiff.checks import InputError
 from gibbsdiff.cosmo.mock import Mixture
+from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 
 #: Temperatures in µK, by the unit's name without its suffix for the CMB's scale.
@@ -85,12 +85,12 @@ def _read_fits(path: Path) -> tuple[NDArray[Any], fits.Header]:
 
 
 def _microkelvin(path: Path, header: fits.Header) -> float:
-    told = str(header.get("BUNIT", "")).strip()
-    if not told:
+    unit = str(header.get("BUNIT", "")).strip()
+    if not unit:
         raise InputError(f"{path}: has no unit (BUNIT); K, mK or uK is expected")
-    name = re.sub(r"[ _]?\(?(CMB|cmb|RJ|thermo)\)?$", "", told)
+    name = re.sub(r"[ _]?\(?(CMB|cmb|RJ|thermo)\)?$", "", unit)
     if name not in KELVIN:
-        raise InputError(f"{path}: its unit is {told!r}; K, mK or uK is expected")
+        raise InputError(f"{path}: its unit is {unit!r}; K, mK or uK is expected")
     return KELVIN[name]
 
 

@@ -1,7 +1,8 @@
-"""What the mocks of `gibbsdiff cmb check` say together: bars, a table, a figure."""
+"""What the mocks of `gibbsdiff cmb check` say together: requirements, a table, a figure."""
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,17 +13,17 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from gibbsdiff.cosmo.bands import LEAST, Spectra, bands
-from gibbsdiff.cosmo.check import Record
+from gibbsdiff.cosmo.check import MockRecord
 from gibbsdiff.evidence.calibration.ranks import LEVELS, coverage
-from gibbsdiff.inference.posterior import ESS, RHAT
-from gibbsdiff.plots.style import BLUE, GREY, INK, NORMAL, SMALL, VERMILION, label, tidy
+from gibbsdiff.inference.summary import ESS, RHAT
+from gibbsdiff.plots.style import BLUE, GREY, INK, NORMAL, SMALL, VERMILION, WIDE_LINE, label, tidy
 
 MOCKS = 20  # fewer prove nothing
 FAR, SHARE, WIDE = 3.0, 0.85, 1.5  # |z|, in 17 of 20; sd over that of Gaussian dust
 
 
 @dataclass(frozen=True)
-class Bar:
+class Requirement:
     """How many mocks pass, of how many, and how many must."""
 
     what: str
@@ -39,39 +40,40 @@ class Bar:
         return f"{self.what}: {self.passed} of {self.mocks} mocks, {self.needed} needed"
 
 
-def bars(records: Sequence[Record], chains: bool) -> list[Bar]:
-    """What must hold for all three parameters of a mock. Draws of the marginal method are
-    independent by construction: convergence is then that of its search.
+def requirements(records: Sequence[MockRecord]) -> list[Requirement]:
+    """What must hold for all three parameters of a mock. Chains must converge; draws of the
+    marginal method are independent, and its search must end.
     """
     n = len(records)
     near = sum(all(abs(z) <= FAR for z in r.z) for r in records)
     narrow = sum(all(w <= WIDE for w in r.width) for r in records)
     out = [
-        Bar(f"|z| ≤ {FAR:g}", near, n, int(np.ceil(SHARE * n - 1e-9))),
-        Bar(f"sd ≤ {WIDE:g} × that of Gaussian dust", narrow, n, n),
-        Bar("the search for the mode ended", sum(r.found for r in records), n, n),
+        Requirement(f"|z| ≤ {FAR:g}", near, n, int(np.ceil(SHARE * n - 1e-9))),
+        Requirement(f"sd ≤ {WIDE:g} × that of Gaussian dust", narrow, n, n),
     ]
-    if chains:
-        # Written so that NaN fails.
-        mixed = sum(all(v <= RHAT for v in r.rhat) for r in records)
-        many = sum(all(v >= ESS for v in r.ess) for r in records)
-        out += [Bar(f"R-hat ≤ {RHAT:g}", mixed, n, n), Bar(f"ESS ≥ {ESS:g}", many, n, n)]
-    return out
+    if not _of_chains(records):
+        ended = sum(r.ended for r in records)
+        return [*out, Requirement("the search for the mode ended", ended, n, n)]
+    # Written so that NaN fails.
+    mixed = sum(all(v <= RHAT for v in r.rhat or [math.nan]) for r in records)
+    many = sum(all(v >= ESS for v in r.ess or [math.nan]) for r in records)
+    out.append(Requirement(f"R-hat ≤ {RHAT:g}", mixed, n, n))
+    return [*out, Requirement(f"ESS ≥ {ESS:g}", many, n, n)]
 
 
-def verdict(records: Sequence[Record], chains: bool) -> str:
+def verdict(records: Sequence[MockRecord]) -> str:
     """One line: what fails comes first."""
-    failed = [str(bar) for bar in bars(records, chains) if not bar.held]
+    failed = [str(one) for one in requirements(records) if not one.held]
     if failed:
         return "NOT PASSED: " + "; ".join(failed)
     if len(records) < MOCKS:
-        return f"INCONCLUSIVE: all bars hold, but {len(records)} mocks are fewer than {MOCKS}"
-    return f"passed: all bars hold for {len(records)} mocks, which cannot see a small bias"
+        return f"INCONCLUSIVE: all of it holds, but {len(records)} mocks are fewer than {MOCKS}"
+    return f"passed: all of it holds for {len(records)} mocks, which cannot see a small bias"
 
 
-def summary(records: Sequence[Record], names: Sequence[str], chains: bool) -> dict[str, Any]:
+def summary(records: Sequence[MockRecord], names: Sequence[str]) -> dict[str, Any]:
     """Everything as plain data."""
-    parameters = {}
+    parameters: dict[str, dict[str, Any]] = {}
     for i, name in enumerate(names):
         z = [r.z[i] for r in records]
         parameters[name] = {
@@ -83,12 +85,17 @@ def summary(records: Sequence[Record], names: Sequence[str], chains: bool) -> di
             ),
             "median width": statistics.median(r.width[i] for r in records),
             "largest width": max(r.width[i] for r in records),
-            "worst R-hat": max((r.rhat[i] for r in records), key=_nan_last),
-            "least ESS": min((r.ess[i] for r in records), key=lambda v: -_nan_last(-v)),
+            "median sd given the network / sd": statistics.median(
+                r.sd[i] / r.total_sd[i] for r in records
+            ),
         }
+        if _of_chains(records):
+            rhat, ess = ([v[i] for v in column if v] for column in _diagnostics(records))
+            parameters[name] |= {"worst R-hat": max(rhat, key=_nan_last)}
+            parameters[name] |= {"least ESS": min(ess, key=lambda v: -_nan_last(-v))}
     decibels = {
         name: statistics.fmean(getattr(r, f"mse_{name}") for r in records)
-        for name in ("mean", "told", "wiener")
+        for name in ("mean", "known", "wiener")
     }
     spectra = {
         name: {
@@ -99,8 +106,8 @@ def summary(records: Sequence[Record], names: Sequence[str], chains: bool) -> di
     }
     cost = {k: statistics.fmean(getattr(r, k) for r in records) for k in ("calls", "seconds")}
     return {
-        "verdict": verdict(records, chains),
-        "bars": [vars(bar) | {"held": bar.held} for bar in bars(records, chains)],
+        "verdict": verdict(records),
+        "requirements": [vars(one) | {"held": one.held} for one in requirements(records)],
         "parameters": parameters,
         "dust MSE, dB below 1": decibels,
         "bands": spectra,
@@ -108,28 +115,38 @@ def summary(records: Sequence[Record], names: Sequence[str], chains: bool) -> di
     }
 
 
+def _of_chains(records: Sequence[MockRecord]) -> bool:
+    return records[0].rhat is not None
+
+
+def _diagnostics(records: Sequence[MockRecord]) -> tuple[list[Any], list[Any]]:
+    return [r.rhat for r in records], [r.ess for r in records]
+
+
 def _nan_last(value: float) -> float:
     return float("inf") if np.isnan(value) else value
 
 
-def markdown(records: Sequence[Record], names: Sequence[str], chains: bool, heading: str) -> str:
-    """The verdict, the bars, a row for each parameter and one for each mock."""
-    s = summary(records, names, chains)
-    marks = [f"- {'holds' if bar.held else 'FAILS'}: {bar}" for bar in bars(records, chains)]
+def markdown(records: Sequence[MockRecord], names: Sequence[str], heading: str) -> str:
+    """The verdict, the requirements, a row for each parameter and one for each mock."""
+    s, chains = summary(records, names), _of_chains(records)
+    marks = [f"- {'holds' if one.held else 'FAILS'}: {one}" for one in requirements(records)]
     masses = " | ".join(f"{100 * level:g} %" for level in LEVELS)
+    more = " worst R-hat | least ESS |" if chains else ""
     rows = [
         f"| parameter | mean z | sd z | largest abs z | {masses} | median width | largest | "
-        "worst R-hat | least ESS |",
-        "| --- |" + " ---: |" * (7 + len(LEVELS)),
+        f"sd given the network / sd |{more}",
+        "| --- |" + " ---: |" * (6 + len(LEVELS) + 2 * chains),
     ]
     for name, p in s["parameters"].items():
         covered = " | ".join(f"{100 * c:.0f}" for c in p["coverage"].values())
         spread = "" if p["sd z"] is None else f"{p['sd z']:.2f}"
-        rows.append(
+        row = (
             f"| {name} | {p['mean z']:+.2f} | {spread} | {p['largest |z|']:.2f} | {covered} | "
-            f"{p['median width']:.2f} | {p['largest width']:.2f} | {p['worst R-hat']:.3f} | "
-            f"{p['least ESS']:.0f} |"
+            f"{p['median width']:.2f} | {p['largest width']:.2f} | "
+            f"{p['median sd given the network / sd']:.2f} |"
         )
+        rows.append(row + (f" {p['worst R-hat']:.3f} | {p['least ESS']:.0f} |" if chains else ""))
     db, cost = s["dust MSE, dB below 1"], s["cost of a mock"]
     spectra = [
         f"- {name}: {100 * v['near']:.0f} % of bands within 5 % of the truth's power, "
@@ -146,11 +163,12 @@ def markdown(records: Sequence[Record], names: Sequence[str], chains: bool, head
             "",
             *rows,
             "",
-            "z is (truth - mean)/sd; width is the sd over that of Gaussian dust at the same truth, "
-            "in the same prior box; % are coverages of central intervals.",
+            "The sd has the network's own error in it, eq. (12); z is (truth - mean)/sd; width is "
+            "the sd over that of Gaussian dust at the same truth, in the same prior box; % are "
+            "coverages of central intervals.",
             "",
-            f"Dust MSE, dB below its variance: posterior mean {db['mean']:.2f}, D told the truth "
-            f"{db['told']:.2f}, Wiener filter told the truth {db['wiener']:.2f}.",
+            f"Dust MSE, dB below its variance: posterior mean {db['mean']:.2f}, D given the truth "
+            f"{db['known']:.2f}, Wiener filter given the truth {db['wiener']:.2f}.",
             "",
             f"Spectra of posterior samples, in bands of at least {LEAST} modes:",
             "",
@@ -165,38 +183,50 @@ def markdown(records: Sequence[Record], names: Sequence[str], chains: bool, head
     )
 
 
-def _mocks(records: Sequence[Record], names: Sequence[str]) -> list[str]:
-    heads = " | ".join(f"{n} | mean | sd | z | width" for n in names)
+def _mocks(records: Sequence[MockRecord], names: Sequence[str]) -> list[str]:
+    chains = _of_chains(records)
+    heads = " | ".join(f"{n} | mean | given the network | sd | z | width" for n in names)
+    more = " R-hat | ESS |" if chains else ""
     rows = [
-        f"| mock | {heads} | R-hat | ESS | draws | gain dB | dust bands | CMB bands |",
-        "| ---: |" + " ---: |" * (5 * len(names) + 6),
+        f"| mock | {heads} |{more} draws | gain dB | dust bands | CMB bands |",
+        "| ---: |" + " ---: |" * (6 * len(names) + 4 + 2 * chains),
     ]
     for r in records:
+        columns = zip(r.truth, r.mean, r.sd, r.total_sd, r.z, r.width, strict=True)
         cells = " | ".join(
-            f"{t:.4g} | {m:.4g} | {s:.2g} | {z:+.2f} | {w:.2f}"
-            for t, m, s, z, w in zip(r.truth, r.mean, r.sd, r.z, r.width, strict=True)
+            f"{t:.4g} | {m:.4g} | {raw:.2g} | {s:.2g} | {z:+.2f} | {w:.2f}"
+            for t, m, raw, s, z, w in columns
         )
+        mixed = ""
+        if r.rhat and r.ess:
+            mixed = f" {max(r.rhat, key=_nan_last):.3f} | {min(r.ess):.0f} |"
         rows.append(
-            f"| {r.mock} | {cells} | {max(r.rhat, key=_nan_last):.3f} | {min(r.ess):.0f} | "
-            f"{r.iterations} | {r.mse_mean - r.mse_wiener:+.2f} | {100 * r.dust.either:.0f} % | "
-            f"{100 * r.cmb.either:.0f} % |"
+            f"| {r.mock} | {cells} |{mixed} {r.draws} | {r.mse_mean - r.mse_wiener:+.2f} | "
+            f"{100 * r.dust.either:.0f} % | {100 * r.cmb.either:.0f} % |"
         )
     return rows
 
 
-def figure(
-    records: Sequence[Record], names: Sequence[str], chains: bool, size: int, title: str = ""
+def check_figure(
+    records: Sequence[MockRecord], names: Sequence[str], size: int, title: str = ""
 ) -> Figure:
-    """Posteriors against truths and z above; widths, gain and spectra below."""
+    """Posteriors against truths, with both standard deviations, and z above; widths, gain and
+    spectra below.
+    """
     page = Figure(figsize=(13.0, 6.6), layout="constrained")
     axes = page.subplots(2, 4)
-    truth, mean, sd = (np.array([getattr(r, k) for r in records]) for k in ("truth", "mean", "sd"))
+    truth, mean, sd, total = (
+        np.array([getattr(r, k) for r in records]) for k in ("truth", "mean", "sd", "total_sd")
+    )
     for i, name in enumerate(names):
-        axes[0, i].errorbar(
-            truth[:, i], mean[:, i] - truth[:, i], sd[:, i], fmt="o", ms=3, lw=0.8, color=BLUE
-        )
+        off = mean[:, i] - truth[:, i]
+        axes[0, i].errorbar(truth[:, i], off, total[:, i], fmt="none", lw=0.8, ecolor=WIDE_LINE,
+                            label="with the network's own error")  # fmt: skip
+        axes[0, i].errorbar(truth[:, i], off, sd[:, i], fmt="o", ms=3, lw=1.6, color=BLUE,
+                            label="given the network")  # fmt: skip
         axes[0, i].axhline(0, color=GREY, lw=0.8)
         _named(axes[0, i], f"true {label(name)}", f"mean - true {label(name)}")
+    axes[0, 0].legend(fontsize=SMALL, frameon=False)
     sigma = truth[:, 0]
     for i, name in enumerate(names):
         axes[0, 3].plot(sigma, [r.z[i] for r in records], "os^"[i], ms=3.5, label=label(name))
@@ -207,17 +237,17 @@ def figure(
     _named(axes[1, 0], "true $\\sigma$", "sd over that of Gaussian dust")
     for axis in (axes[0, 3], axes[1, 0]):
         axis.legend(fontsize=SMALL, frameon=False)
-    for key, text, mark in (("told", "D told the truth", "s"), ("mean", "posterior mean", "o")):
+    for key, text, mark in (("known", "D given the truth", "s"), ("mean", "posterior mean", "o")):
         gain = [getattr(r, f"mse_{key}") - r.mse_wiener for r in records]
         axes[1, 1].plot(sigma, gain, mark, ms=3.5, label=text)
     axes[1, 1].axhline(0, color=GREY, lw=0.8)
     axes[1, 1].legend(fontsize=SMALL, frameon=False)
-    _named(axes[1, 1], "true $\\sigma$", "dB above Wiener told the truth")
+    _named(axes[1, 1], "true $\\sigma$", "dB above Wiener given the truth")
     k = bands((size, size)).k.k.numpy()[1:]
     for axis, key in zip(axes[1, 2:], ("dust", "cmb"), strict=True):
         _spectra(axis, k, [getattr(r, key) for r in records], key)
-    colour = INK if verdict(records, chains).startswith("passed") else VERMILION
-    page.suptitle(f"{title}\n{verdict(records, chains)}", fontsize=NORMAL, color=colour)
+    colour = INK if verdict(records).startswith("passed") else VERMILION
+    page.suptitle(f"{title}\n{verdict(records)}", fontsize=NORMAL, color=colour)
     return page
 
 

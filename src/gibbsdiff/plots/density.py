@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.offsetbox import AnchoredOffsetbox, HPacker, TextArea
 from numpy.typing import NDArray
@@ -124,7 +125,9 @@ def _title(axis: Axes, found: Summary, both: bool, at: float) -> None:
     parts = [(f"{found.mean:.{digits}f} ± {found.sd:.{digits}f}", INK)]
     if both:
         parts.append((f"± {found.total_sd:.{digits}f}", WIDE_LINE))
-    areas = [TextArea(t, textprops={"fontsize": SMALL, "color": colour}) for t, colour in parts]
+    areas: list[Artist] = [
+        TextArea(t, textprops={"fontsize": SMALL, "color": colour}) for t, colour in parts
+    ]
     box = HPacker(children=areas, pad=0, sep=4, align="baseline")
     axis.add_artist(
         AnchoredOffsetbox(
