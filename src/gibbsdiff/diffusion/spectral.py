@@ -61,6 +61,7 @@ class SpectralDenoiser(nn.Module, Denoiser):
         self.tile = tile
         self.probe = probe
         self.channels = network.channels
+        self._adapted_from: str | None = None
 
     @property
     def scatter(self) -> Tensor | None:  # type: ignore[override]
@@ -86,10 +87,18 @@ class SpectralDenoiser(nn.Module, Denoiser):
         """
         with torch.no_grad():
             _, _, log_c = self._by_derivative(z, _spectral(noise), self.probe or 0)
-        return self._with(calibration=calibration_for_one(self.calibration, log_c[0]), probe=None)
+        found = self._with(calibration=calibration_for_one(self.calibration, log_c[0]), probe=None)
+        found._adapted_from = self.digest()
+        return found
 
     def digest(self) -> str | None:
-        """Of weights, signal, calibration and probe; tiles change rounding alone."""
+        """Of weights, signal, calibration and probe; tiles change rounding alone.
+
+        An adapted denoiser is named by what it was made from: c follows from the image up to
+        rounding, which differs from machine to machine.
+        """
+        if self._adapted_from is not None:
+            return digest_of(self._adapted_from, "adapted", self.probe)
         F = self.network
         return digest_of(F.state_dict(), F.padding, self.signal, self.calibration, self.probe)
 
@@ -151,7 +160,9 @@ class SpectralDenoiser(nn.Module, Denoiser):
 
     def _with(self, **changed: Any) -> SpectralDenoiser:
         own = {"calibration": self.calibration, "tile": self.tile, "probe": self.probe}
-        return SpectralDenoiser(self.network, self.signal, **(own | changed))
+        made = SpectralDenoiser(self.network, self.signal, **(own | changed))
+        made._adapted_from = self._adapted_from
+        return made
 
 
 def _spectral(noise: NoiseCovariance) -> SpectralCovariance:
