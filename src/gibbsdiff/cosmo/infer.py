@@ -135,10 +135,10 @@ def problem_of(
     """Periodic patches y (B, 1, H, W): both methods see all of y - x.
 
     The search, and the chains around its mode, start where `moments` says, if it is given. The mode
-    has at least a quarter of the information that Gaussian dust leaves. Of all dust with one
-    spectrum the Gaussian hides the CMB best: differences of a network's scores may say much less by
-    mistake, and a step along H⁻¹ could then go anywhere. Single maps honestly say somewhat less
-    than the average: hence a quarter.
+    is given at least a quarter of the information that Gaussian dust leaves. Of all dust with one
+    spectrum the Gaussian hides the CMB best, so that less information is a mistake of the network's
+    scores, and a step along H⁻¹ could then go anywhere. Single maps may have somewhat less than the
+    average: hence a quarter.
     """
     shape = (y.shape[-2], y.shape[-1])
 

@@ -66,8 +66,8 @@ class Spectra:
 
 
 def design(box: Box, fitted: int, held_out: int, lmax: int = LMAX, seed: int = 0) -> Spectra:
-    """Cosmologies to compute: arcsine-distributed where polynomials are fitted, as they like
-    it, and uniform where the fit is tested.
+    """Cosmologies to compute: arcsine-distributed for the fit, which suits polynomials, and uniform
+    for its test.
     """
     for name, (low, high) in box.items():
         if name not in COSMOLOGY:
@@ -108,7 +108,7 @@ def compute(
 ) -> Spectra:
     """The design with its spectra. `path` keeps what is done, and a second call goes on there.
 
-    `tick` is told the number of spectra that are ready.
+    `tick` is called with the number of spectra that are ready.
     """
     if path.exists():
         begun = read_spectra(path)

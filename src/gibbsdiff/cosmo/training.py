@@ -107,7 +107,8 @@ def calibration_maps(maps: Maps) -> Tensor:
     """The calibration block, and two slabs of every training snapshot.
 
     The block alone is one or two states of the turbulence, whose small scales are a few per cent
-    stronger or weaker than others'. Networks of so few steps are no better on training maps.
+    stronger or weaker than others'. Networks trained this briefly do no better
+    on training maps than on others, so that these may be used too.
     """
     return torch.cat([maps.calibration, maps.train[::3]])
 
