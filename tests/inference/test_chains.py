@@ -59,7 +59,7 @@ def test_other_chains_and_damaged_files_are_refused_and_kept(y, tmp_path):
     file = tmp_path / "chains.safetensors"
     gibbs(y, NOISE, DENOISER, settings=LONG, sampler=ONE_CALL, checkpoint=file)
     before = file.read_bytes()
-    with pytest.raises(InputError, match="another picture"):
+    with pytest.raises(InputError, match="chains of another run"):
         gibbs(y + 0.1, NOISE, DENOISER, settings=LONG, sampler=ONE_CALL, checkpoint=file)
     assert file.read_bytes() == before
     file.write_bytes(before[:100])

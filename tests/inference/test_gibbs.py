@@ -12,6 +12,7 @@ from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.diffusion.solvers import ddpm, few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.gibbs import Gibbs, Settings, gibbs
+from gibbsdiff.inference.starts import spread
 from gibbsdiff.noise import PowerLawNoise, WhiteNoise
 from gibbsdiff.streams import Streams
 
@@ -28,70 +29,48 @@ def observe(noise, phi, shape, seed=0, channels=1):
     return x, x + noise.draw(shape, phi, Streams(seed, [(1,)]), channels)
 
 
-def exact_moments(noise, y, around, points=60):
-    """Mean and sd of φ | y on a grid of ± 6 sd around the draws, inside the box."""
-    centre, sd = around.mean((0, 1)), around.flatten(0, 1).std(0)
-    axes = [
-        torch.linspace(
-            max(float(c - 6 * s), float(low)), min(float(c + 6 * s), float(high)), points
-        ).double()
-        for c, s, low, high in zip(centre, sd, noise.low, noise.high, strict=True)
-    ]
-    grid = torch.cartesian_prod(*axes).reshape(-1, len(axes))
-    shape = (y.shape[-2], y.shape[-1])
-    log_p = torch.cat(
-        [
-            DENOISER.log_evidence(y.expand(len(g), -1, -1, -1), noise.covariance(shape, g))
-            for g in grid.split(128)
-        ]
-    )
-    p = torch.softmax(log_p, 0)
-    mean = p @ grid
-    return mean, (p @ (grid - mean) ** 2).sqrt()
-
-
 CASES = [
     (PowerLawNoise(), (0.3, -0.4), (32, 32)),
     (WhiteNoise(), (0.2,), (48, 64)),
 ]
+SETTINGS = Settings(
+    chains=24, iterations=130, burn_in=30, transitions=2, warm_up=60, stop_when_converged=False
+)
 
 
 @pytest.mark.parametrize(("noise", "phi", "shape"), CASES, ids=["power law 32²", "white 48×64"])
-def test_gibbs_matches_the_closed_form(noise, phi, shape):
+def test_gibbs_matches_the_closed_form(truth, noise, phi, shape):
     """Means and standard deviations within 4 of their own Monte-Carlo errors."""
-    _, y = observe(noise, phi, shape)
-    settings = Settings(
-        chains=6, iterations=360, burn_in=60, transitions=4, stop_when_converged=False
-    )
-    (posterior,) = gibbs(y, noise, DENOISER, settings=settings, sampler=ONE_CALL)
-    mean, sd = exact_moments(noise, y, posterior.phi)
-    for i in range(len(phi)):
+    _, y = truth.observe(shape, *phi, *[0.0] * (2 - len(phi)))
+    exact = truth.posterior(y, phi=(-1, 1) if len(phi) == 2 else (0, 0))
+    d = len(phi)
+    mean, cov = torch.tensor(exact.mean)[:d], torch.tensor(exact.cov)[:d, :d]
+    start = spread(mean, cov, noise, Streams.batch(1, SETTINGS.chains))[None]
+    (posterior,) = gibbs(y, noise, DENOISER, settings=SETTINGS, sampler=ONE_CALL, start=start)
+    for i in range(d):
         draws = posterior.phi[..., i].numpy()
-        z_mean = (draws.mean() - float(mean[i])) / float(arviz.mcse(draws, method="mean"))
-        z_sd = (draws.std() - float(sd[i])) / float(arviz.mcse(draws, method="sd"))
+        z_mean = (draws.mean() - exact.mean[i]) / float(arviz.mcse(draws, method="mean"))
+        z_sd = (draws.std() - exact.sd[i]) / float(arviz.mcse(draws, method="sd"))
         assert abs(z_mean) < 4
         assert abs(z_sd) < 4
+        assert float(arviz.mcse(draws, method="mean")) < 0.1 * exact.sd[i]
 
 
 @pytest.mark.slow
-def test_gibbs_by_ddpm_matches_the_closed_form():
+def test_gibbs_by_ddpm_matches_the_closed_form(truth):
     """The paper's sampler, 32², with as many steps as make its bias small."""
     noise = WhiteNoise()
-    _, y = observe(noise, (0.3,), (32, 32), seed=2)
+    _, y = truth.observe((32, 32), 0.3, 0.0, seed=2)
     settings = Settings(
         chains=6, iterations=120, burn_in=30, transitions=4, stop_when_converged=False
     )
-    sampler = partial(_ddpm, process=VariancePreserving(), steps=6000)
+    sampler = partial(ddpm, process=VariancePreserving(), steps=6000, variance="posterior")
     (posterior,) = gibbs(y, noise, DENOISER, settings=settings, sampler=sampler)
-    mean, sd = exact_moments(noise, y, posterior.phi)
+    exact = truth.posterior(y, phi=(0, 0))
     draws = posterior.phi[..., 0].numpy()
-    assert abs(draws.mean() - float(mean[0])) < 4 * float(arviz.mcse(draws, method="mean"))
-    assert draws.std() == pytest.approx(float(sd[0]), rel=0.25)
+    assert abs(draws.mean() - exact.mean[0]) < 4 * float(arviz.mcse(draws, method="mean"))
+    assert draws.std() == pytest.approx(exact.sd[0], rel=0.25)
     assert posterior.calls > 400 * 120 * 6
-
-
-def _ddpm(denoiser, y, noise, rng, process, steps):
-    return ddpm(denoiser, y, noise, rng, process=process, steps=steps, variance="posterior")
 
 
 def test_moments_of_x_are_those_of_the_closed_form():
@@ -134,7 +113,11 @@ def test_stops_when_converged_and_says_so():
     noise = WhiteNoise()
     _, y = observe(noise, (0.5,), (16, 16), seed=6)
     (p,) = gibbs(
-        y, noise, DENOISER, settings=Settings(iterations=2000, warm_up=60), sampler=ONE_CALL
+        y,
+        noise,
+        DENOISER,
+        settings=Settings(iterations=2000, warm_up=60, transitions=2),
+        sampler=ONE_CALL,
     )
     assert p.converged
     assert p.phi.shape[1] < 1000
@@ -163,6 +146,8 @@ def test_interruption_returns_what_is_there():
     settings = Settings(iterations=100, burn_in=2, warm_up=20)
     (p,) = gibbs(y, noise, DENOISER, settings=settings, sampler=interrupted)
     assert p.phi.shape[1] == 8
+    assert p.interrupted
+    assert p.summary().startswith("INTERRUPTED")
     calls.clear()
     calls.extend([1] * 10)
     with pytest.raises(KeyboardInterrupt):

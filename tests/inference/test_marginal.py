@@ -8,17 +8,20 @@ import pytest
 import torch
 
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.denoiser import Estimate
+from gibbsdiff.diffusion.denoiser import Denoiser, Estimate
 from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.laplace import draw_phi
+from gibbsdiff.inference.marginal import Marginal, Mode
 from gibbsdiff.inference.potential import fitted, gaussian, resampled, runs_away
-from gibbsdiff.inference.search import at_least
+from gibbsdiff.inference.search import raised_to
+from gibbsdiff.inference.second_stage import refine
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.noise import (
     BandedNoise,
+    PixelNoise,
     PowerLawNoise,
     SpectralCovariance,
     SpectralNoise,
@@ -92,7 +95,7 @@ def test_mode_and_laplace_covariance(noise, phi, shape):
     y = observe(noise, phi, shape)
     mode = Marginal(y, noise, DENOISER).mode()
     best, _ = climbed(noise, y, torch.tensor(phi, dtype=torch.float64))
-    assert bool(mode.converged.all())
+    assert bool(mode.ended.all())
     assert float(((mode.phi[0] - best) / (noise.high - noise.low)).abs().max()) < 1e-3
     assert mode.calls - 1 - len(phi) <= 8  # the rest is the Laplace covariance
     h = mode.covariance[0].diagonal().sqrt() / 50
@@ -123,7 +126,7 @@ def test_a_mode_at_the_wall_is_found():
     y = observe(PowerLawNoise(phi=(-2.0, 2.0)), (0.3, 1.4), (32, 32))
     mode = Marginal(y, noise, DENOISER).mode()
     assert float(mode.phi[0, 1]) == 1.0
-    assert bool(mode.converged.all())
+    assert bool(mode.ended.all())
     best, _ = climbed(noise, y, torch.tensor([0.3, 1.0]).double())
     assert float((mode.phi[0] - best).abs()[0]) < 1e-3
 
@@ -133,7 +136,10 @@ def test_draws_match_the_grid_integral(noise, phi, shape):
     y = observe(noise, phi, shape, seed=5)
     marginal = Marginal(y, noise, DENOISER)
     mode = marginal.mode()
-    draws = marginal.draws(mode, 400)[0]
+    drawn = draw_phi(marginal, mode, 400, density="polynomial")
+    assert drawn.densities == ["polynomial"]
+    assert drawn.calls == 24
+    draws = drawn.phi[0]
     sd = mode.covariance[0].diagonal().sqrt()
     axes = [
         torch.linspace(
@@ -166,10 +172,14 @@ def test_a_fit_that_turns_up_is_not_believed():
     assert runs_away(fitted(z, 3 - z), middle, sd)
 
 
-def doubtful(z, covariance):
+class Doubtful(Denoiser):
     """The right mean with an error model that is a quarter too confident."""
-    mean, error = DENOISER(z, covariance)
-    return Estimate(mean, SpectralCovariance(0.75 * error.spectrum(), error.shape))
+
+    error_model = True
+
+    def __call__(self, z, noise):
+        mean, error = DENOISER(z, noise)
+        return Estimate(mean, SpectralCovariance(0.75 * error.spectrum(), error.shape))
 
 
 def test_second_stage_stays_at_an_exact_mode_and_mends_a_biased_one():
@@ -179,11 +189,12 @@ def test_second_stage_stays_at_an_exact_mode_and_mends_a_biased_one():
     exact = Marginal(y, noise, DENOISER)
     mode = exact.mode()
     sd = float(mode.covariance[0, 0, 0].sqrt())
-    stayed = exact.refine(mode, partial(few_step, calls=1), iterations=40, chains=4)
+    one, many = (partial(few_step, calls=n) for n in (1, 24))
+    stayed = refine(exact, mode, DENOISER, one, iterations=40, chains=4)
     assert abs(float(stayed.phi - mode.phi)) < 0.5 * sd
-    wrong = Marginal(y, noise, doubtful)
+    wrong = Marginal(y, noise, Doubtful())
     biased = wrong.mode()
-    mended = wrong.refine(biased, partial(few_step, calls=24), iterations=30, chains=4)
+    mended = refine(wrong, biased, Doubtful(), many, iterations=30, chains=4)
     assert abs(float(biased.phi - mode.phi)) > 3 * sd
     assert abs(float(mended.phi - mode.phi)) < abs(float(biased.phi - mode.phi)) / 3
     assert mended.calls > 30 * 24
@@ -200,20 +211,28 @@ def test_images_in_a_batch_are_as_alone():
         assert torch.allclose(together.phi[b], alone.phi[0], atol=2e-4)
 
 
-def test_says_when_it_has_not_converged():
+def test_says_when_it_has_not_ended():
     noise = PowerLawNoise()
     y = observe(noise, (0.05, 0.9), (32, 32))
-    assert not bool(Marginal(y, noise, DENOISER).mode(most=1).converged.any())
+    assert not bool(Marginal(y, noise, DENOISER).mode(most=1).ended.any())
+
+
+class Bare(Denoiser):
+    def __call__(self, z, noise):
+        return Estimate(z)
 
 
 def test_a_denoiser_without_an_error_spectrum_is_refused():
-    noise = WhiteNoise()
-
-    def bare(z, covariance):
-        return z, object()
-
+    y, noise, bare = torch.zeros(8, 8).double(), WhiteNoise(), Bare()
+    with pytest.raises(InputError, match="models its own error"):
+        Marginal(y, noise, bare)
+    with pytest.raises(InputError, match="models its own error"):
+        Marginal(y, noise, lambda z, noise: z)
+    bare.error_model = True
     with pytest.raises(InputError, match="error has a spectrum"):
-        Marginal(torch.zeros(8, 8).double(), noise, bare).mode()
+        Marginal(y, noise, bare).mode()
+    with pytest.raises(InputError, match="has no spectrum"):
+        Marginal(y, PixelNoise.weighted(torch.ones(8, 8)), DENOISER)
 
 
 def test_anisotropic_noise():
@@ -240,11 +259,11 @@ def test_a_density_wider_than_the_box_is_drawn_all_over_the_box():
 def test_information_is_raised_to_a_floor_and_not_otherwise():
     floor = torch.tensor([[[4.0, 1.0], [1.0, 3.0]]]).double()
     H = torch.tensor([[[9.0, 0.0], [0.0, 0.1]]]).double()
-    raised = at_least(H, floor)
+    raised = raised_to(H, floor)
     assert torch.linalg.eigvalsh(raised - floor).min() > -1e-9
     assert torch.linalg.eigvalsh(raised - H).min() > -1e-9
-    assert torch.allclose(at_least(5 * floor, floor), 5 * floor)
-    assert torch.allclose(at_least(0.1 * floor, floor), floor)
+    assert torch.allclose(raised_to(5 * floor, floor), 5 * floor)
+    assert torch.allclose(raised_to(0.1 * floor, floor), floor)
 
 
 def test_draws_are_made_with_the_heads_of_the_image():
@@ -256,9 +275,12 @@ def test_draws_are_made_with_the_heads_of_the_image():
     y = observe(noise, (0.1, -0.5), (32, 32)).float()
     marginal = Marginal(y, noise, plain)
     phi = torch.tensor([[0.12, -0.3]], dtype=torch.float64)
-    seen = marginal.see(phi, torch.tensor([0]))
-    own = marginal.drawing(phi)(y, noise.covariance((32, 32), phi, torch.float32))
-    assert torch.allclose(own.mean, seen.mean)
-    assert torch.allclose(own.error.spectrum(), seen.E, rtol=1e-4)
-    assert Marginal(torch.cat([y, y]), noise, plain).drawing(phi) is plain
-    assert Marginal(y, noise, DENOISER).drawing(phi) is DENOISER
+    at = marginal.score_at(phi, torch.tensor([0]))
+    mode = Mode(phi, torch.eye(2)[None], at, 0, torch.tensor([True]))
+    denoiser, calls = marginal.adapted(mode)
+    own = denoiser(y, noise.covariance((32, 32), phi, torch.float32))
+    assert torch.allclose(own.mean, at.mean)
+    assert torch.allclose(own.error.spectrum(), at.E, rtol=1e-4)
+    assert calls == 1
+    assert Marginal(torch.cat([y, y]), noise, plain).adapted(mode) == (plain, 0)
+    assert Marginal(y, noise, DENOISER).adapted(mode) == (DENOISER, 0)

@@ -4,12 +4,12 @@ import pytest
 import torch
 
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.calibration import Calibration, overlap
-from gibbsdiff.diffusion.denoiser import Estimate
+from gibbsdiff.diffusion.calibration import overlap
+from gibbsdiff.diffusion.denoiser import Denoiser, Estimate
 from gibbsdiff.diffusion.signal import NATURAL
 from gibbsdiff.fourier import between_references
 from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.inference.model_error import response, with_model_error
+from gibbsdiff.inference.model_error import model_error, response
 from gibbsdiff.noise import PowerLawNoise, SpectralCovariance
 from gibbsdiff.streams import Streams
 
@@ -17,16 +17,18 @@ SHAPE = (48, 48)
 EXACT = GaussianDenoiser(NATURAL)
 
 
-def off_by(rho):
+class OffBy(Denoiser):
     """The exact denoiser with N̂/N = (|y-D|² + Ê)/N too large by ρ(|k|) q per channel, (3, 8)."""
-    factor = (rho @ between_references(SHAPE)).reshape(1, 3, SHAPE[0], -1)
 
-    def denoiser(z, noise):
+    error_model = True
+
+    def __init__(self, rho):
+        self.factor = (rho @ between_references(SHAPE)).reshape(1, 3, SHAPE[0], -1)
+
+    def __call__(self, z, noise):
         mean, error = EXACT(z, noise)
-        added = factor * noise.power * overlap(error.spectrum(), noise.power)
+        added = self.factor * noise.power * overlap(error.spectrum(), noise.power)
         return Estimate(mean, SpectralCovariance(error.spectrum() + added, SHAPE))
-
-    return denoiser
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +39,7 @@ def observation():
 
 
 def mode_of(noise, y, rho):
-    marginal = Marginal(y, noise, off_by(rho))
+    marginal = Marginal(y, noise, OffBy(rho))
     return marginal, marginal.mode(start=(0.15, -0.3))
 
 
@@ -70,8 +72,7 @@ def test_the_added_covariance_is_that_of_modes_over_random_errors(observation):
             for z in Streams.batch(2, 1).normal(n, 24)[0]
         ]
     )
-    calibration = Calibration(torch.zeros(3, 8, 10).double(), torch.diag(sd**2))
-    added = with_model_error(marginal, mode, calibration).covariance - mode.covariance
+    added = model_error(marginal, mode, torch.diag(sd**2))
     ratio = scattered.std(0) / added[0].diagonal().sqrt()
     assert torch.allclose(ratio, torch.ones(2).double(), atol=4 / (2 * n) ** 0.5)
 
@@ -81,23 +82,26 @@ def test_a_factor_of_all_the_noise_moves_sigma_as_it_must(observation):
     noise, y = observation
     x = EXACT.prior(SHAPE, Streams.batch(0, 1), 3)
 
-    def known(z, noise):
-        nothing = torch.full((1, 3, SHAPE[0], SHAPE[1] // 2 + 1), 1e-12).double()
-        return Estimate(x, SpectralCovariance(nothing, SHAPE))
+    class Known(Denoiser):
+        error_model = True
+        scatter = torch.ones(24, 24)
 
-    marginal = Marginal(y, noise, known)
+        def __call__(self, z, noise):
+            nothing = torch.full((1, 3, SHAPE[0], SHAPE[1] // 2 + 1), 1e-12).double()
+            return Estimate(x, SpectralCovariance(nothing, SHAPE))
+
+    marginal = Marginal(y, noise, Known())
     mode = marginal.mode(start=(0.15, -0.3))
     q = float(overlap(torch.tensor(1e-12), torch.tensor(1.0)))
     A = response(marginal, mode)[0].sum(-1) / q
     # The information is that of the noise drawn, not of its mean: 3 % of N in 3456 modes.
     assert float(A[0]) == pytest.approx(float(mode.phi[0, 0]) / 2, rel=0.05)
     assert abs(float(A[1])) < 0.05
-    calibration = Calibration(torch.zeros(3, 8, 10).double(), torch.ones(24, 24).double())
-    added = with_model_error(marginal, mode, calibration).covariance - mode.covariance
+    added = model_error(marginal, mode)
     assert float(added[0, 0, 0]) == pytest.approx(float(q * A[0]) ** 2)
 
 
-def test_a_denoiser_without_calibration_makes_no_error(observation):
+def test_a_denoiser_without_scatter_makes_no_error(observation):
     noise, y = observation
     marginal, mode = mode_of(noise, y, torch.zeros(3, 8).double())
-    assert with_model_error(marginal, mode) is mode
+    assert model_error(marginal, mode) is None

@@ -8,7 +8,8 @@ import torch
 import xarray
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.inference.posterior import Posterior, converged, worst_rhat
+from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.summary import converged, summarise
 from gibbsdiff.streams import Streams
 
 
@@ -68,7 +69,8 @@ def test_chains_that_disagree_or_stand_still_have_not_converged():
     assert make(drift=0.1).summary().startswith("NOT CONVERGED")
     assert not make(draws=20).converged
     assert not converged(torch.ones(4, 400, 1).double())
-    assert math.isnan(worst_rhat(torch.ones(4, 2, 1)))
+    (short,) = summarise(torch.ones(4, 2, 1), ("sigma",))
+    assert math.isnan(short.rhat)
 
 
 @pytest.mark.parametrize(
