@@ -28,9 +28,9 @@ def gaussian_sd(phi: Tensor, signal: Signal, noise: StationaryNoise, shape: Shap
 
         log p = -½ Σ_k w [log T' + T/T'],   T' = S_x + N_φ',   inside the prior box.
 
-    No y is drawn, so that the sd does not depend on one draw; the prior box cuts it as it cuts every
-    posterior. Summed over a lattice along the axes of the Fisher matrix, to which the box adds its
-    own variance.
+    No y is drawn, so that the sd does not depend on one draw; the prior box cuts it as it cuts
+    every posterior. Summed over a lattice along the axes of the Fisher matrix, to which the box
+    adds its own variance.
     """
     grouping = noise.grouping(shape)
     S_x, w = _dust(signal, noise, shape), grouping.k.weight
