@@ -190,10 +190,10 @@ def test_bad_maps_are_one_line_and_exit_2(name, model, tmp_path, monkeypatch, ca
     else:
         fits.writeto(path, pixels, fits.Header({"BUNIT": unit} if unit else {}))
     code = run(monkeypatch, path, "--model", model, "--dust-rms", 1.0, "-o", tmp_path / "out")
-    told = capsys.readouterr().err
+    complaint = capsys.readouterr().err
     assert code == 2
-    assert message in told
-    assert told.count("\n") == 1
+    assert message in complaint
+    assert complaint.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
 
@@ -216,9 +216,9 @@ def test_bad_arguments_are_one_line_and_exit_2(
     tiny = ("--model", model, "-o", tmp_path / "out")
     tiny += ("--size", SIDE) if "--mock" in arguments else ()
     assert run(monkeypatch, *arguments, *tiny) == 2
-    told = capsys.readouterr().err
-    assert message in told
-    assert told.count("\n") == 1
+    complaint = capsys.readouterr().err
+    assert message in complaint
+    assert complaint.count("\n") == 1
 
 
 def test_a_fits_map_needs_the_dusts_rms(tmp_path, monkeypatch, capsys):
@@ -244,9 +244,9 @@ def test_a_mock_takes_its_dust_from_the_test_block_on_the_training_scale(tmp_pat
     card = {"config": {"data": {"blocks": {"test": [2, 3]}}}, "maps": {"mean": MEAN, "sd": SD}}
     seen = set()
     for seed in range(12):
-        x, told = dust_from_file(tmp_path / "maps.npz", 32, card, seed)
+        x, source = dust_from_file(tmp_path / "maps.npz", 32, card, seed)
         assert x.shape == (1, 32, 32)
         value = float(x[0, 0, 0]) * SD + MEAN
-        assert f"snapshot {value:.0f}" in told
+        assert f"snapshot {value:.0f}" in source
         seen.add(round(value))
     assert seen == {2, 3}

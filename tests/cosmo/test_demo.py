@@ -40,10 +40,10 @@ def test_the_shipped_maps_are_like_those_that_the_model_knows():
 
 def test_a_mock_without_maps_takes_the_packages_own_where_they_fit():
     signal, card = load_model("dust128").signal, read_card("dust128")
-    x, told = dust_like(signal, SHIPPED_SIDE, card, seed=1)
-    assert told.startswith(SIMULATED)
+    x, source = dust_like(signal, SHIPPED_SIDE, card, seed=1)
+    assert source.startswith(SIMULATED)
     maps, names = held_out(SHIPPED, SHIPPED_SIDE, card)
-    assert torch.equal(x, maps[names.index(told)])
+    assert torch.equal(x, maps[names.index(source)])
     assert dust_like(signal, 64, card, seed=1)[1] == LOGNORMAL
 
 
@@ -71,8 +71,8 @@ def test_the_demonstration_finds_what_was_hidden(tmp_path, monkeypatch, capsys):
     with pytest.raises(SystemExit) as end:
         cli.main()
     assert end.value.code in (0, None)
-    told = capsys.readouterr().out
-    assert "report.png" in told
+    printed = capsys.readouterr().out
+    assert "report.png" in printed
     assert (tmp_path / "out" / "report.png").read_bytes().startswith(b"\x89PNG")
     found = Posterior.load(tmp_path / "out" / "posterior.nc")
     for row, truth in zip(found.rows, found.truth, strict=True):

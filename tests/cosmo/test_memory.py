@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from gibbsdiff.cosmo.infer import dust_model
-from gibbsdiff.cosmo.memory import Hidden, Memory, remember
+from gibbsdiff.cosmo.memory import Hidden, Memory, measure_memory
 from gibbsdiff.cosmo.nearest import SYMMETRIES, Library, Match, rms, unturned
 from gibbsdiff.data.images import turned
 from gibbsdiff.data.maps import halve
@@ -72,14 +72,14 @@ def test_draws_by_one_call_have_the_spread_that_the_model_says(model, tmp_path):
     np.savez(tmp_path / "maps.npz", maps=x + 1)
     found = dust_model(32, model)
     ticks = []
-    seen = remember(found, tmp_path / "maps.npz", 2, 12, calls=1, watch=ticks.append)
+    result = measure_memory(found, tmp_path / "maps.npz", 2, 12, calls=1, watch=ticks.append)
     assert ticks == [1, 2]
-    assert len(seen.held_out) == 4
-    for h in seen.hidden:
+    assert len(result.held_out) == 4
+    for h in result.hidden:
         # One call draws D plus a field of the error's power.
         assert h.spread == pytest.approx(h.sd, rel=0.15)
         assert np.mean(np.square(h.to_truth)) == pytest.approx(h.spread**2 + h.error**2, rel=0.15)
         assert math.isfinite(h.own.distance)
     np.savez(tmp_path / "other.npz", maps=x[:, :1])
     with pytest.raises(InputError, match=r"other\.npz: not the maps"):
-        remember(found, tmp_path / "other.npz")
+        measure_memory(found, tmp_path / "other.npz")

@@ -98,15 +98,15 @@ def memory(
     Distances are over all periodic shifts and the 8 symmetries of a square.
     """
     from gibbsdiff.cosmo.infer import dust_model
-    from gibbsdiff.cosmo.memory import remember
+    from gibbsdiff.cosmo.memory import measure_memory
     from gibbsdiff.io.atomic import write_atomically
 
     found = dust_model(size, model)
     with bar_for("maps", maps) as done:
-        seen = remember(found, dust, maps, draws, sigma, calls, seed, done, device)
-    print(seen.table())
+        result = measure_memory(found, dust, maps, draws, sigma, calls, seed, done, device)
+    print(result.table())
     if out is not None:
-        write_atomically(out, seen.table())
+        write_atomically(out, result.table())
         print(f"written: {out}")
 
 

@@ -130,7 +130,7 @@ class Memory:
         return "\n".join(rows) + "\n"
 
 
-def remember(
+def measure_memory(
     found: DustModel,
     path: str | Path,
     maps: int = 6,

@@ -11,7 +11,7 @@ from matplotlib.font_manager import FontProperties, findfont, get_font
 
 SMALL, NORMAL, LARGE = 7.0, 8.5, 11.0
 INK, GREY = "#222222", "#8c8c8c"
-#: Okabe and Ito's colours, told apart by colour-blind readers too.
+#: Okabe and Ito's colours, which colour-blind readers can tell apart too.
 BLUE, ORANGE, GREEN, PURPLE, SKY, VERMILION = (
     "#0072b2",
     "#e69f00",
