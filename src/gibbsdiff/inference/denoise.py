@@ -68,6 +68,8 @@ def denoise(
 ) -> Any:
     """p(x, φ | y) of a picture y as a `Posterior`; of several, a list of them.
 
+    Ctrl-C gives what is there, marked as interrupted; of several, those that were begun.
+
     Arguments:
         picture: A file's path, a PIL image, an array or a tensor: (H, W), (C, H, W), (H, W, 3) or,
             with alpha, (H, W, 4). Floats are about [0, 1], uint8 and uint16 are scaled by their
@@ -133,7 +135,12 @@ def denoise(
             raise InputError("checkpoint: a file is for the chains of one picture")
         found: list[Posterior] = []
         for one in picture:
-            found.append(_one(one, setting, options, report))
+            try:
+                found.append(_one(one, setting, options, report))
+            except KeyboardInterrupt:
+                if not found:
+                    raise
+                break
             if found[-1].interrupted:
                 break
         return found
@@ -212,14 +219,14 @@ def options_of(
     pixels = problem.y.shape[-2] * problem.y.shape[-1]
     if method == "auto":
         method = "gibbs" if pixels <= SMALL or not problem.searchable else "marginal"
-    if method == "gibbs" and second_stage:
-        raise InputError("second_stage is of the marginal method, not of Gibbs chains")
     large = method == "marginal" and pixels > LARGE
     if large and problem.observation.window is not None and problem.known is None:
         problem = replace(problem, by_windows=True, most_steps=20)
+    if second_stage is None:
+        second_stage = method == "marginal" and not large and problem.known is None
     options = Options(
         method="marginal" if method == "marginal" else "gibbs",
-        second_stage=method == "marginal" and (not large if second_stage is None else second_stage),
+        second_stage=second_stage,
         samples=(0 if large else 1) if samples is None else samples,
         **others,
     )

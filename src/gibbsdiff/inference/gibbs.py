@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.checks import as_images
-from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
 from gibbsdiff.diffusion.solvers import Draw, Sampler, few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.identity import digest_of
@@ -83,7 +83,7 @@ class Gibbs:
     ) -> None:
         self.settings = settings or Settings()
         self.y = as_images(y, "observation")
-        self.noise, self.denoiser, self.phi_step = noise, denoiser, phi_step
+        self.noise, self.denoiser, self.phi_step = noise, as_denoiser(denoiser), phi_step
         self.sampler: Sampler = sampler or partial(few_step, calls=12)
         self.shape = (self.y.shape[-2], self.y.shape[-1])
         self.observation = observation or ObservationModel(noise, self.shape)

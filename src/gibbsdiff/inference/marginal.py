@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.checks import as_images
-from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors
 from gibbsdiff.inference.observation import ObservationModel, stationary
@@ -99,16 +99,16 @@ class Marginal:
         seed: int = 0,
         keys: Sequence[Key] | None = None,
     ) -> None:
-        if not denoiser.error_model:
+        self.denoiser = as_denoiser(denoiser)
+        if not self.denoiser.error_model:
             raise InputError("the marginal method needs a denoiser that models its own error")
         self.y = as_images(y, "observation")
         self.noise, self.shared, self.seed = stationary(noise), shared, seed
-        self.denoiser = denoiser
         self.keys = [(i,) for i in range(len(self.y))] if keys is None else list(keys)
         self.shape = (self.y.shape[-2], self.y.shape[-1])
         self.observation = observation or ObservationModel(noise, self.shape)
         self.width = noise.high - noise.low
-        self._scoring = denoiser.with_derivative_error()
+        self._scoring = self.denoiser.with_derivative_error()
 
     @property
     def problems(self) -> int:

@@ -22,7 +22,7 @@ from gibbsdiff.inference.laplace import draw_phi
 from gibbsdiff.inference.marginal import Marginal, Mode
 from gibbsdiff.inference.model_error import model_error
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
-from gibbsdiff.inference.problem import Options, Problem, Starts
+from gibbsdiff.inference.problem import GIBBS_ONLY, MARGINAL_ONLY, Options, Problem, Starts
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.search import raised_to
 from gibbsdiff.inference.second_stage import refine
@@ -123,6 +123,7 @@ def _by_marginal(
     posteriors = []
     for b in range(len(problem.y)):
         one, phi = problem.rows([b]), drawn.phi[b]
+        box = torch.stack([problem.noise.low, problem.noise.high])
         own = None if error is None else error[b]
         how = [stages, f"{drawn.densities[b]} density"]
         mean, sd, stated, extra = mode.mean[b], mode.sd[b], phi, 0
@@ -134,12 +135,14 @@ def _by_marginal(
             sd, extra = whole_sd, 1
             scale = scale_to_whole(found.windows, mode.phi)
             stated, own = phi * scale, None if own is None else own * scale[:, None] * scale
+            box = box * scale
             height, width = found.windows.local.shape
             how.append(f"φ from {len(found.windows.parts)} windows of {height}×{width}")
         wanted = 0 if interrupted else options.samples
         samples = draw_samples(
             one, phi, found.denoiser, options.draw_x, wanted, options.seed, progress
         )
+        interrupted = interrupted or samples.interrupted  # those of the next image, too
         posteriors.append(
             Posterior(
                 problem.noise.names,
@@ -150,12 +153,12 @@ def _by_marginal(
                 samples=samples.x,
                 noise_power=mean_noise_power(one.observation, phi, problem.y.dtype),
                 model_error=own,
-                box=torch.stack([problem.noise.low, problem.noise.high]),
+                box=box,
                 method="marginal",
                 how=tuple(how),
                 calls=calls + extra + samples.calls,
                 ended=bool(mode.ended[b]),
-                interrupted=interrupted or samples.interrupted,
+                interrupted=interrupted,
             )
         )
     return posteriors
@@ -240,6 +243,8 @@ def _starts(
 def _with_known_noise(problem: Problem, options: Options, progress: Progress) -> list[Posterior]:
     """x | y, φ at one φ: the mean and its error in one call, and samples."""
     assert problem.known is not None
+    if idle := options.given(GIBBS_ONLY | MARGINAL_ONLY):
+        raise InputError(f"{idle[0]}: the noise is known, and nothing is left to infer but x")
     phi = problem.known.expand(options.chains, options.draws, -1)
     posteriors = []
     for b in range(len(problem.y)):
@@ -266,4 +271,6 @@ def _with_known_noise(problem: Problem, options: Options, progress: Progress) ->
                 notes=() if sd is not None else (note,),
             )
         )
+        if samples.interrupted:
+            break
     return posteriors

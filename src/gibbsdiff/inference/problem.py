@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
 from gibbsdiff.diffusion.solvers import Sampler, few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.laplace import Density
@@ -22,6 +22,9 @@ from gibbsdiff.streams import Key
 
 Method = Literal["marginal", "gibbs"]
 Starts = Literal["marginal", "prior", "paper"]
+
+GIBBS_ONLY = {"starts": None, "phi_step": None, "checkpoint": None, "burn_in": None}
+MARGINAL_ONLY = {"second_stage": False, "density": "laplace"}
 
 
 @dataclass(frozen=True)
@@ -52,6 +55,7 @@ class Problem:
     keys: tuple[Key, ...] = ()
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "denoiser", as_denoiser(self.denoiser))
         if not self.keys:
             object.__setattr__(self, "keys", tuple((i,) for i in range(len(self.y))))
 
@@ -99,10 +103,16 @@ class Options:
     def __post_init__(self) -> None:
         if self.chains < 1 or self.draws < 1 or self.calls < 1 or self.samples < 0:
             raise InputError("chains, draws and calls must be at least 1, samples at least 0")
-        if self.method == "marginal":
-            for name in ("starts", "phi_step", "checkpoint", "burn_in"):
-                if getattr(self, name) is not None:
-                    raise InputError(f"{name} is for Gibbs chains, not for the marginal method")
+        other = MARGINAL_ONLY if self.method == "gibbs" else GIBBS_ONLY
+        if given := self.given(other):
+            whose = "the marginal method, not for Gibbs chains"
+            if self.method == "marginal":
+                whose = "Gibbs chains, not for the marginal method"
+            raise InputError(f"{given[0]} is for {whose}")
+
+    def given(self, names: Mapping[str, object]) -> list[str]:
+        """Which of the named options are not what they are when nobody asks for them."""
+        return [name for name, usual in names.items() if getattr(self, name) != usual]
 
     @property
     def draw_x(self) -> Sampler:

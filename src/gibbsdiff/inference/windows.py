@@ -30,9 +30,9 @@ def places(shape: Shape, side: int = SIDE, most: int = MOST) -> list[tuple[int, 
     """Corners of windows that do not overlap, spread evenly: at most `most` along each side."""
     along = []
     for n in shape:
-        count = max(1, min(most, n // side))
-        gap = (n - count * side) / count
-        along.append([int((i + 0.5) * gap) + i * side for i in range(count)])
+        size, count = min(side, n), max(1, min(most, n // side))
+        gap = (n - count * size) / count
+        along.append([int((i + 0.5) * gap) + i * size for i in range(count)])
     return [(top, left) for top in along[0] for left in along[1]]
 
 
