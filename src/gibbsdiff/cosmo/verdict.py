@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from gibbsdiff.cosmo.bands import LEAST, Spectra, bands
 from gibbsdiff.cosmo.check import MockRecord
@@ -220,13 +221,15 @@ def check_figure(
     )
     for i, name in enumerate(names):
         off = mean[:, i] - truth[:, i]
-        axes[0, i].errorbar(truth[:, i], off, total[:, i], fmt="none", lw=0.8, ecolor=WIDE_LINE,
-                            label="with the network's own error")  # fmt: skip
+        axes[0, i].errorbar(truth[:, i], off, total[:, i], fmt="none", lw=1.0, capsize=2,
+                            ecolor=WIDE_LINE, label="with the network's own error")  # fmt: skip
         axes[0, i].errorbar(truth[:, i], off, sd[:, i], fmt="o", ms=3, lw=1.6, color=BLUE,
                             label="given the network")  # fmt: skip
         axes[0, i].axhline(0, color=GREY, lw=0.8)
         _named(axes[0, i], f"true {label(name)}", f"mean - true {label(name)}")
-    axes[0, 0].legend(fontsize=SMALL, frameon=False)
+    low, high = axes[0, 0].get_ylim()
+    axes[0, 0].set_ylim(low, high + 0.2 * (high - low))
+    axes[0, 0].legend(fontsize=SMALL, frameon=False, loc="upper left")
     sigma = truth[:, 0]
     for i, name in enumerate(names):
         axes[0, 3].plot(sigma, [r.z[i] for r in records], "os^"[i], ms=3.5, label=label(name))
@@ -256,6 +259,9 @@ def _spectra(axis: Axes, k: Any, spectra: Sequence[Spectra], name: str) -> None:
         axis.plot(k, s.ratio, color=BLUE, lw=0.6, alpha=0.5)
     axis.axhspan(0.95, 1.05, color=GREY, alpha=0.25, lw=0)
     axis.set_xscale("log")
+    axis.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axis.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.xaxis.set_minor_formatter(NullFormatter())
     axis.set_ylim(0.5, 1.5)
     _named(axis, "$|k|$, cycles per pixel", f"power of {name} samples over the truth's")
 
