@@ -27,7 +27,7 @@ from gibbsdiff.io.file_format import Picture
 from gibbsdiff.io.find import find_pictures, is_result
 from gibbsdiff.io.picture import READERS, encoded, picture_from_bytes, read_picture
 
-MUCH = 1e9  # bytes of memory that are worth a word before the work
+MUCH = 2e9  # bytes of memory that are worth a word before the work
 NAMED = 8  # files of a kind that a line about skipped ones names
 
 
@@ -136,19 +136,20 @@ def denoise_stream(wishes: Wishes) -> None:
 def _denoised(
     picture: Picture, results: Results | None, wishes: Wishes, label: str, interrupts: Interrupts
 ) -> Denoised:
-    needed = memory_needed(picture)
+    needed = memory_needed(picture, wishes.options["method"])
     if needed > MUCH:
         _, height, width = picture.values.shape
         size = f"{height * width / 1e6:.1f} megapixels"
         say(f"{picture.path}: {size}, needs about {needed / 1e9:.1f} GB of memory")
+    files = []
     with stages(label) as show:
         progress = interrupts.heeded_by(show)
         posterior = denoise_picture(picture, progress=progress, **wishes.options)
-    interrupts.check()
-    files = []
-    if results is not None:
-        with interrupts.waiting():
-            files = write_results(picture, posterior, results, clobber=wishes.clobber)
+        interrupts.check()
+        if results is not None:
+            show("writing the files", 0, None)
+            with interrupts.waiting():
+                files = write_results(picture, posterior, results, clobber=wishes.clobber)
     return Denoised(picture, posterior, files)
 
 

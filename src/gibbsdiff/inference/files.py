@@ -10,13 +10,15 @@ from typing import Any, NamedTuple
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.denoise import denoise
+from gibbsdiff.inference.marginal import CHUNK
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.io.atomic import move_together
 from gibbsdiff.io.file_format import Picture
 from gibbsdiff.io.picture import check_output, read_picture, write_picture, write_uncertainty
 
-PROGRAM = 0.5e9  # bytes that the program and its network take before the first picture
-PIXEL = 350.0  # bytes for a pixel of three channels, at the peak of the marginal method
+GIVEN = "known noise"  # the method's name where nothing is inferred but x
+PROGRAM = 0.5e9  # bytes of memory before the first picture
+SHOWN, HELD = 1200.0, 350.0  # for a pixel in the search, and for one of the whole picture
 
 
 class Results(NamedTuple):
@@ -52,7 +54,8 @@ class Denoised(NamedTuple):
         if row is not None:
             if unit == 1:
                 return text
-            return f"{text}\nsigma = {unit * row.mean:.4g} ± {unit * row.total_sd:.2g} {name}"
+            spread = f" ± {unit * row.total_sd:.2g}" if self.posterior.method != GIVEN else ""
+            return f"{text}\nsigma = {unit * row.mean:.4g}{spread} {name}"
         level = unit * self.posterior.level
         return f"{text}\nstandard deviation of the noise = {level:.4g} {name}"
 
@@ -92,14 +95,15 @@ def results_for(
     return results
 
 
-def memory_needed(picture: Picture) -> float:
-    """Bytes of memory that the marginal method will need for a picture, about.
+def memory_needed(picture: Picture, method: str = "auto") -> float:
+    """Bytes of memory that a picture will need at the peak, about, as measured on colour pictures.
 
-    The program and its network, and for every pixel what the largest step holds at a time. A grey
-    picture is shown to a network for colour in three channels.
+    The search is shown at most 2²⁰ pixels at once, or all of them where chains are to follow; the
+    maps and files of the whole picture come after it. A grey picture is shown in three channels.
     """
-    height, width = picture.values.shape[-2:]
-    return PROGRAM + PIXEL * height * width
+    pixels = picture.values.shape[-2] * picture.values.shape[-1]
+    shown = pixels if method == "gibbs" else min(pixels, CHUNK)
+    return PROGRAM + max(SHOWN * shown, HELD * pixels)
 
 
 def denoise_picture(picture: Picture, **options: Any) -> Posterior:

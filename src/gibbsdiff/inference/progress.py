@@ -48,14 +48,13 @@ def _bar(label: str) -> Iterator[Progress]:
     columns = (text, BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     with Bar(*columns, console=console, transient=True, speed_estimate_period=3600) as bar:
-        task = bar.add_task(label, total=None)
-        current = ""
+        task, current = bar.add_task(label, total=None), ""
 
         def show(stage: str, step: int, of: int | None = None) -> None:
-            nonlocal current
-            if stage != current:
-                bar.reset(task, description=f"{label}{stage}")
-                current = stage
+            nonlocal task, current
+            if stage != current:  # a task of its own: the time left is that of the stage
+                bar.remove_task(task)
+                task, current = bar.add_task(f"{label}{stage}", total=of), stage
             bar.update(task, completed=step, total=of)
 
         yield show
