@@ -96,6 +96,7 @@ def truth():
     return SimpleNamespace(
         GAUSSIAN=GaussianDenoiser(PowerLawSignal((AMPLITUDE,), (SLOPE,), MEAN)),
         noise_spectrum=noise_spectrum,
+        signal_spectrum=signal_spectrum,
         field=field,
         coloured=coloured,
         observe=observe,
