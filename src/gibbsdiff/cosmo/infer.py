@@ -25,7 +25,7 @@ from gibbsdiff.inference import pipeline
 from gibbsdiff.inference.marginal import Mode
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.inference.problem import Options, Problem
+from gibbsdiff.inference.problem import CALLS, Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.stationary import StationaryNoise
@@ -164,7 +164,8 @@ def with_floor(options: Options) -> Options:
     """Options whose draws of dust take their last step from the least σ that was trained on."""
     if options.sampler is not None:
         return options
-    return replace(options, sampler=partial(few_step, calls=options.calls, floor=FLOOR))
+    sampler = partial(few_step, calls=options.calls or CALLS, floor=FLOOR)
+    return replace(options, sampler=sampler, calls=None)
 
 
 def infer(

@@ -53,7 +53,8 @@ def denoise(
     boundary: Boundary = "open",
     chains: int = 4,
     draws: int = 50,
-    calls: int = 12,
+    burn_in: int | None = None,
+    calls: int | None = None,
     second_stage: bool | None = None,
     samples: int | None = None,
     density: Density = "laplace",
@@ -85,7 +86,8 @@ def denoise(
         boundary: "open" for pictures of the world, "periodic" for simulations.
         chains, draws: How many chains of φ, and draws in each. The marginal method's draws are
             independent: chains × draws of them.
-        calls: Network calls for a draw of x.
+        burn_in: Iterations before the draws of a chain; by default a fifth of them, at least 2.
+        calls: Network calls for a draw of x; by default 12.
         second_stage: Whether the marginal method goes on to draw x, for a σ with less bias. None:
             up to 512² pixels.
         samples: Draws of x to keep. None: one, and none above 512² pixels.
@@ -120,6 +122,7 @@ def denoise(
         samples=samples,
         chains=chains,
         draws=draws,
+        burn_in=burn_in,
         calls=calls,
         density=density,
         starts=starts,
@@ -186,7 +189,10 @@ def problem_of(
             f"picture: {y.shape[1]} channels, but the model is for {denoiser.channels}"
         )
     if tile or max(shape) > TILE:
-        denoiser = denoiser.tiled(tile or TILE)
+        in_tiles = denoiser.tiled(tile or TILE)
+        if tile and in_tiles is denoiser:
+            raise InputError("tile: this denoiser sees whole pictures only")
+        denoiser = in_tiles
     window = None
     if family.stationary:
         window = taper(shape, missing) if boundary == "open" else None

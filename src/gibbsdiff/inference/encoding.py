@@ -122,6 +122,8 @@ def observation(values: Tensor) -> tuple[Tensor, Tensor | None]:
 
 
 def _array(picture: Any) -> Tensor:
+    if hasattr(picture, "mode") and hasattr(picture, "convert"):  # PIL's
+        picture = _with_pixels(picture)
     try:
         array = np.asarray(picture)
     except ValueError as trouble:  # ragged lists
@@ -130,6 +132,15 @@ def _array(picture: Any) -> Tensor:
         raise InputError(f"picture: dtype {array.dtype} is not real pixel data")
     native = array.dtype.newbyteorder("=")
     return torch.from_numpy(np.ascontiguousarray(array, dtype=native).copy())
+
+
+def _with_pixels(image: Any) -> Any:
+    """A PIL image whose numbers are grey levels or colours; a palette is looked up."""
+    if image.mode == "P":
+        return image.convert("RGBA" if "transparency" in image.info else "RGB")
+    if image.mode in ("L", "RGB", "RGBA", "F") or image.mode.startswith("I;16"):
+        return image
+    raise InputError(f"picture: a PIL image of mode {image.mode}; convert it to RGB or grey first")
 
 
 def _from_picture(picture: Picture) -> Given:

@@ -30,7 +30,8 @@ class Posterior:
     Attributes:
         phi: Draws of φ, (chain, draw, d), given the network: what y says if D is right.
         mean: E[x | y]: D(y, N_φ) averaged over draws of φ or, for the marginal method, at φ's mode.
-        sd: Standard deviation of x | y in every pixel, φ's own uncertainty included.
+        sd: Standard deviation of x | y in every pixel, φ's own uncertainty included (but where φ
+            comes from windows of a large picture: it is tiny there).
         samples: Draws of x | y, (n, C, H, W), each at its own draw of φ.
         noise_power: N_φ averaged over draws of φ, (H, W//2+1).
         average: The plain mean of all draws of x, of chains alone: the paper's estimate.

@@ -23,6 +23,12 @@ from gibbsdiff.streams import Key
 Method = Literal["marginal", "gibbs"]
 Starts = Literal["marginal", "prior", "paper"]
 
+CALLS = 12  # of the denoiser for a draw of x
+CHOICES = {
+    "method": ("marginal", "gibbs"),
+    "density": ("laplace", "polynomial"),
+    "starts": (None, "marginal", "prior", "paper"),
+}
 GIBBS_ONLY = {"starts": None, "phi_step": None, "checkpoint": None, "burn_in": None}
 MARGINAL_ONLY = {"second_stage": False, "density": "laplace"}
 
@@ -80,13 +86,13 @@ class Options:
     """How it is inferred; see `gibbsdiff.denoise` for what they mean.
 
     `burn_in` None is a fifth of `draws`, at least 2. `sampler` None is the few-step kernel with
-    `calls`. `starts` None is "marginal" where there is a search, "prior" elsewhere.
+    `calls`, by default 12. `starts` None is "marginal" where there is a search, "prior" elsewhere.
     """
 
     method: Method = "gibbs"
     chains: int = 4
     draws: int = 50
-    calls: int = 12
+    calls: int | None = None
     second_stage: bool = False
     density: Density = "laplace"
     samples: int = 1
@@ -101,8 +107,17 @@ class Options:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.chains < 1 or self.draws < 1 or self.calls < 1 or self.samples < 0:
+        if (
+            min(self.chains, self.draws, 1 if self.calls is None else self.calls) < 1
+            or self.samples < 0
+        ):
             raise InputError("chains, draws and calls must be at least 1, samples at least 0")
+        for name, known in CHOICES.items():
+            if getattr(self, name) not in known:
+                there = ", ".join(str(choice) for choice in known if choice)
+                raise InputError(f"{name} {getattr(self, name)!r}: there are {there}")
+        if self.sampler is not None and self.calls is not None:
+            raise InputError("calls: a sampler of your own has its own number of them")
         other = MARGINAL_ONLY if self.method == "gibbs" else GIBBS_ONLY
         if given := self.given(other):
             whose = "the marginal method, not for Gibbs chains"
@@ -117,4 +132,4 @@ class Options:
     @property
     def draw_x(self) -> Sampler:
         """How x is drawn."""
-        return self.sampler or partial(few_step, calls=self.calls)
+        return self.sampler or partial(few_step, calls=self.calls or CALLS)
