@@ -6,7 +6,7 @@ import torch
 from skimage import data
 
 import gibbsdiff
-from gibbsdiff import InputError, SpectralNoise, Streams, conjugate_amplitude
+from gibbsdiff import InputError, SpectralNoise, Streams, conjugate_amplitude, few_step
 from gibbsdiff.metrics import psnr
 
 FIRST = {"method": "marginal", "second_stage": False, "samples": 0}
@@ -141,6 +141,9 @@ ZEROS = np.zeros((32, 32))
         (ZEROS, {"method": "gibbs", "second_stage": True}, "second_stage is for the marginal"),
         (ZEROS, {"method": "gibbs", "density": "polynomial"}, "density is for the marginal"),
         ([ZEROS, ZEROS], {"method": "gibbs", "checkpoint": "a"}, "one picture"),
+        (ZEROS, {"calls": 3, "sampler": few_step}, "calls: a sampler"),
+        (ZEROS, {"method": "marginal", "density": "cubic"}, "density 'cubic': there are laplace"),
+        (ZEROS, {"starts": "anywhere"}, "starts 'anywhere': there are marginal, prior, paper"),
     ],
 )
 def test_bad_input_is_one_clear_line(picture, options, words):
