@@ -93,6 +93,7 @@ def test_sigma_in_levels_gets_a_hint(command, tmp_path, sigma, words):
         (["--quick", "--second-stage"], "--quick leaves out the second stage"),
         (["--quick", "--starts", "prior"], "--starts is for Gibbs chains"),
         (["--method", "marginal", "--checkpoint", "c"], "--checkpoint is for Gibbs chains"),
+        (["--quick", "--burn-in", 5], "--burn-in is for Gibbs chains"),
         (["--method", "gibbs", "--no-second-stage"], "--second-stage is for the marginal method"),
         (["--method", "gibbs", "--density", "laplace"], "--density is for the marginal method"),
         (["--density", "spline"], "'laplace', 'polynomial'"),
@@ -142,11 +143,12 @@ def test_starts_choose_gibbs_and_are_named(command, tmp_path):
 def test_a_checkpoint_is_gone_on_from_and_belongs_to_one_run(command, tmp_path):
     kept = tmp_path / "chains"
     made = []
-    for draws in (4, 6):  # the burn-in is 2 for both, so that the second run goes on
-        summary(command, tmp_path, *FEW[:3], draws, *FEW[4:], "--checkpoint", kept)
+    burn_in = ("--burn-in", 3, "--checkpoint", kept)
+    for draws in (4, 20):
+        summary(command, tmp_path, *FEW[:3], draws, *FEW[4:], *burn_in)
         made.append(Posterior.load(tmp_path / "a.posterior.nc").phi)
     assert made[0].shape[1] == 4
-    assert made[1].shape[1] == 6
+    assert made[1].shape[1] == 20
     assert bool((made[1][:, :4] == made[0]).all())
     other = ("--checkpoint", kept, "--seed", 1, *FEW)
     line = command("denoise", tmp_path / "a.png", "--no-figure", *other).refusal()

@@ -80,6 +80,10 @@ def denoise(
     draws: Annotated[
         int | None, typer.Option(help="Draws of φ in each chain. Default: 50.", min=4)
     ] = None,
+    burn_in: Annotated[
+        int | None,
+        typer.Option(help="Of Gibbs chains, before the draws. Default: a fifth of them.", min=0),
+    ] = None,
     calls: Annotated[
         int | None, typer.Option(help="Network calls for a draw of x. Default: 12.", min=1)
     ] = None,
@@ -132,7 +136,11 @@ def denoise(
         "--second-stage": second_stage is not None,
         "--density": density is not None,
     }
-    of_gibbs = {"--starts": starts is not None, "--checkpoint": checkpoint is not None}
+    of_gibbs = {
+        "--burn-in": burn_in is not None,
+        "--starts": starts is not None,
+        "--checkpoint": checkpoint is not None,
+    }
     of_both = {
         "--method": method != Method.auto,
         "--chains": chains is not None,
@@ -165,6 +173,7 @@ def denoise(
         "boundary": boundary.value,
         "chains": chains,
         "draws": draws,
+        "burn_in": burn_in,
         "calls": calls,
         "samples": samples,
         "second_stage": False if quick else second_stage,
