@@ -16,7 +16,6 @@ from gibbsdiff.io.atomic import move_together
 from gibbsdiff.io.file_format import Picture
 from gibbsdiff.io.picture import check_output, read_picture, write_picture, write_uncertainty
 
-GIVEN = "known noise"  # the method's name where nothing is inferred but x
 PROGRAM = 0.5e9  # bytes of memory before the first picture
 SHOWN, HELD = 1200.0, 350.0  # for a pixel in the search, and for one of the whole picture
 
@@ -54,7 +53,7 @@ class Denoised(NamedTuple):
         if row is not None:
             if unit == 1:
                 return text
-            spread = f" ± {unit * row.total_sd:.2g}" if self.posterior.method != GIVEN else ""
+            spread = f" ± {unit * row.total_sd:.2g}" if not self.posterior.noise_is_known else ""
             return f"{text}\nsigma = {unit * row.mean:.4g}{spread} {name}"
         level = unit * self.posterior.level
         return f"{text}\nstandard deviation of the noise = {level:.4g} {name}"

@@ -17,7 +17,7 @@ from gibbsdiff.fourier import half_plane
 from gibbsdiff.inference import netcdf
 from gibbsdiff.inference.encoding import Encoding
 from gibbsdiff.inference.observation import ObservationModel
-from gibbsdiff.inference.summary import Summary, converged, load_arviz, summarise
+from gibbsdiff.inference.summary import Summary, converged, load_arviz, summarise, table
 from gibbsdiff.streams import Streams
 
 PICKED = 16  # draws of φ that the mean of N_φ is taken over
@@ -75,6 +75,11 @@ class Posterior:
         return self.method == "gibbs"
 
     @property
+    def noise_is_known(self) -> bool:
+        """Whether φ was given, and nothing was inferred but x."""
+        return self.method == "known noise"
+
+    @property
     def rows(self) -> list[Summary]:
         """A summary of each parameter."""
         chains, error = self.is_chains, self.model_error
@@ -107,24 +112,20 @@ class Posterior:
     def summary(self) -> str:
         """A table as text; its first line is the verdict and what it cost."""
         chains, draws = self.phi.shape[:2]
-        count = f"{chains} chains × {draws} draws" if self.is_chains else f"{chains * draws} draws"
-        method = self.method + (f" ({', '.join(self.how)})" if self.how else "")
-        parts = [method, count, f"{self.calls} network calls"]
+        parts = [self.method + (f" ({', '.join(self.how)})" if self.how else "")]
+        if self.is_chains:
+            parts.append(f"{chains} chains × {draws} draws")
+        elif not self.noise_is_known:
+            parts.append(f"{chains * draws} draws")
+        parts.append(f"{self.calls} network calls")
         if self.is_chains:
             parts.append(f"{self.divergences} divergences")
-        wide = self.model_error is not None
-        head = f"{'':>10} {'mean':>10} {'sd':>9}{' with model error' if wide else ''} "
-        head += f"{'5 %':>10} {'95 %':>10}"
-        head += f" {'R-hat':>6} {'bulk':>6} {'tail':>6}" if self.is_chains else ""
-        lines = [f"{self.verdict}: {', '.join(parts)}, {self.seconds:.1f} s", head]
-        for r in self.rows:
-            line = f"{r.name:>10} {r.mean:10.5f} {r.sd:9.5f}"
-            line += f" {r.total_sd:16.5f}" if wide else ""
-            line += f" {r.low:10.5f} {r.high:10.5f}"
-            if self.is_chains:
-                line += f" {r.rhat:6.3f} {r.ess_bulk:6.0f} {r.ess_tail:6.0f}"
-            lines.append(line)
-        return "\n".join([*lines, *self.notes])
+        parts.append(f"{self.seconds:.1f} s")
+        if self.noise_is_known:
+            lines = [f"{r.name:>10} {r.mean:10.5f}" for r in self.rows]
+        else:
+            lines = table(self.rows, chains=self.is_chains, total=self.model_error is not None)
+        return "\n".join([f"{self.verdict}: {', '.join(parts)}", *lines, *self.notes])
 
     def __repr__(self) -> str:
         channels, height, width = self.mean.shape
@@ -144,7 +145,9 @@ class Posterior:
         values, vectors = torch.linalg.eigh((error + error.mT) / 2)
         factor = vectors * values.clamp(min=0).sqrt()
         phi = self.phi.double()
-        phi = phi + Streams(seed, [(12,)]).normal(*phi.shape)[0] @ factor.mT
+        # A key of its own: no image or chain has it, so that no noise comes twice.
+        z = Streams(seed, [(12, 12, 12)]).normal(*phi.shape)[0]
+        phi = phi + z @ factor.mT
         if self.box is not None:
             phi = _reflected(phi, *self.box.double())
         return replace(self, phi=phi, model_error=None, how=(*self.how, "with model error"))

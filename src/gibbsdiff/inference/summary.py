@@ -47,6 +47,20 @@ def summarise(
     return rows
 
 
+def table(rows: Sequence[Summary], *, chains: bool, total: bool) -> list[str]:
+    """A heading and a line per parameter; R-hat and ESS if of `chains`, the `total` sd if asked."""
+    head = f"{'':>10} {'mean':>10} {'sd':>9}{' with model error' if total else ''} "
+    head += f"{'5 %':>10} {'95 %':>10}"
+    lines = [head + (f" {'R-hat':>6} {'bulk':>6} {'tail':>6}" if chains else "")]
+    for r in rows:
+        line = f"{r.name:>10} {r.mean:10.5f} {r.sd:9.5f}"
+        line += f" {r.total_sd:16.5f}" if total else ""
+        line += f" {r.low:10.5f} {r.high:10.5f}"
+        line += f" {r.rhat:6.3f} {r.ess_bulk:6.0f} {r.ess_tail:6.0f}" if chains else ""
+        lines.append(line)
+    return lines
+
+
 def converged(phi: Tensor) -> bool:
     """Whether chains (chain, draw, d) pass R-hat ≤ 1.05 and ESS ≥ 100 in every parameter."""
     rows = summarise(phi, [""] * phi.shape[-1])

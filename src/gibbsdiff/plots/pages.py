@@ -120,7 +120,7 @@ def images(page: Any, posterior: Posterior, sample: bool = True) -> None:
 
 def _inferred(posterior: Posterior) -> bool:
     """Whether there is anything to show of φ: the noise was not given."""
-    return posterior.method != "known noise"
+    return not posterior.noise_is_known
 
 
 def _wrapped(posterior: Posterior, columns: int, table: bool = True) -> list[list[str]]:

@@ -86,7 +86,7 @@ def _expected(
         low, high = ((b * scale).numpy()[1:] for b in (band[0], band[2]))
         text = r"$N_\varphi$, 90 % of draws"
         axis.fill_between(k, low, high, color="#f0e442", linewidth=0, label=text, zorder=1)
-    source = "as given" if posterior.method == "known noise" else "posterior mean"
+    source = "as given" if posterior.noise_is_known else "posterior mean"
     _line(axis, k, mean * scale, rf"$N_\varphi$, {source}", color=INK, linewidth=1.0)
 
 
