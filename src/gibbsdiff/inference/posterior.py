@@ -114,13 +114,10 @@ class Posterior:
         chains, draws = self.phi.shape[:2]
         parts = [self.method + (f" ({', '.join(self.how)})" if self.how else "")]
         if self.is_chains:
-            parts.append(f"{chains} chains × {draws} draws")
+            parts.append(f"{chains} chains × {draws} draws, {self.divergences} divergences")
         elif not self.noise_is_known:
             parts.append(f"{chains * draws} draws")
-        parts.append(f"{self.calls} network calls")
-        if self.is_chains:
-            parts.append(f"{self.divergences} divergences")
-        parts.append(f"{self.seconds:.1f} s")
+        parts += [f"{self.calls} network calls", f"{self.seconds:.1f} s"]
         if self.noise_is_known:
             lines = [f"{r.name:>10} {r.mean:10.5f}" for r in self.rows]
         else:
