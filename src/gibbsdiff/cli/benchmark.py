@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gibbsdiff.cli import app
+from gibbsdiff.cli.app import app
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.cli.sbc import Device
 from gibbsdiff.errors import InputError

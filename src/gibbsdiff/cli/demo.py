@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gibbsdiff.cli import app
+from gibbsdiff.cli.app import app
 from gibbsdiff.cli.interrupts import gentle_interrupts
 from gibbsdiff.cli.progress import stages
 

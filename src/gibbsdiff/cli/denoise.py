@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gibbsdiff.cli import app, say
+from gibbsdiff.cli.app import app, say
 from gibbsdiff.errors import InputError
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 
-from gibbsdiff.cli import complain, say
+from gibbsdiff.cli.app import complain, say
 from gibbsdiff.cli.interrupts import Interrupts, gentle_interrupts
 from gibbsdiff.cli.progress import stages
 from gibbsdiff.errors import InputError

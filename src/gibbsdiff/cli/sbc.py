@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gibbsdiff.cli import app
+from gibbsdiff.cli.app import app
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.errors import InputError
 

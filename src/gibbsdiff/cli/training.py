@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gibbsdiff.cli import app
+from gibbsdiff.cli.app import app
 from gibbsdiff.errors import InputError
 
 Data = Annotated[Path, typer.Option(help="Folder that holds the configuration's folders.")]
