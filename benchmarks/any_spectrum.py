@@ -2,7 +2,7 @@
 
     python benchmarks/any_spectrum.py --data DIR --model natural --minutes 10 --out runs/any
 
-The network is told the spectrum and nothing else. It has met random smooth spectra in training,
+The network is given the spectrum and nothing else. It has met random smooth spectra in training,
 but neither a bump at one scale nor 1/f² noise over a white floor by design. The fine-tune starts
 from the same weights and sees only that noise, at levels of 0.03 to 0.4.
 """
@@ -35,13 +35,13 @@ def covariance(knots, sigma, shape, rows):
     log_n = log_shape @ between_references(shape)
     offset = 2 * math.log(sigma) - torch.log(half_plane(shape).mean(log_n.exp()))
     power = (log_n + offset).exp().float().reshape(1, 1, shape[0], -1)
-    told = 0.5 * (log_shape + offset).float()[None]
-    return SpectralCovariance(power.expand(rows, -1, -1, -1), shape, told.expand(rows, -1))
+    descriptor = 0.5 * (log_shape + offset).float()[None].expand(rows, -1)
+    return SpectralCovariance(power.expand(rows, -1, -1, -1), shape, descriptor)
 
 
 @torch.no_grad()
 def psnr(denoiser, images, knots, batch=4):
-    """Mean PSNR over σ = 0.06, 0.1, 0.2, told the spectrum."""
+    """Mean PSNR over σ = 0.06, 0.1, 0.2, given the spectrum."""
     values = []
     for sigma in (0.06, 0.1, 0.2):
         for i in range(0, len(images), batch):
@@ -82,7 +82,7 @@ def main():
         )
         after = psnr(tuned, test, knots)
         print(
-            f"{name}: {before:.3f} dB told the spectrum, {after:.3f} dB after {given.minutes:g} "
+            f"{name}: {before:.3f} dB given the spectrum, {after:.3f} dB after {given.minutes:g} "
             f"minutes on it alone, difference {after - before:+.3f} dB ({len(test)} images)",
             flush=True,
         )

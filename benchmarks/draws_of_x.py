@@ -5,8 +5,9 @@
 Four crops of 128², white noise of σ 0.1 (φ 0). A kind of draw of x | y, φ implies a φ: the one at
 which the mean power of y - x satisfies the likelihood's equation, where Gibbs chains with that
 kind of draw settle. It is found as the fixed point of the marginal method's second stage
-(Robbins-Monro): a few iterations to get there from the mode of the first stage, then two
-independent runs whose mean is the answer and half of whose difference is its Monte-Carlo error.
+(Robbins-Monro), with the denoiser corrected for the image as it ships: a few iterations to get
+there from the mode of the first stage, then two independent runs whose mean is the answer and half
+of whose difference is its Monte-Carlo error.
 Biases contain the posterior's own scatter for this noise (sd in the last line).
 """
 
@@ -17,13 +18,11 @@ from functools import partial
 
 import torch
 
+from gibbsdiff import Options, PowerLawNoise, few_step, load_model
 from gibbsdiff.data.images import image_files, protocol_crop, protocol_images
-from gibbsdiff.diffusion.solvers import few_step
-from gibbsdiff.inference.denoise import FIRST
-from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.inference.starts import regression_start
-from gibbsdiff.noise import PowerLawNoise
-from gibbsdiff.pretrained import load_model
+from gibbsdiff.inference.denoise import problem_of
+from gibbsdiff.inference.pipeline import search
+from gibbsdiff.inference.second_stage import refine
 from gibbsdiff.training.evaluation import observed
 from records import Records
 
@@ -53,10 +52,17 @@ def crops(folder):
     return x[:, :, margin : margin + SIDE, margin : margin + SIDE].contiguous()
 
 
-def implied(marginal, mode, sampler, settle, iterations):
-    """The fixed point (B, 2) and its Monte-Carlo error."""
-    near = marginal.refine(mode, sampler, settle, chains=2, seed=0)
-    runs = [marginal.refine(near, sampler, iterations, chains=2, seed=s).phi for s in (1, 2)]
+def first_stage(y, denoiser):
+    """The search of `gibbsdiff.denoise`, image by image."""
+    problems = [problem_of(row, PowerLawNoise(), {}, denoiser, "periodic")[0] for row in y]
+    return [search(p, Options("marginal", second_stage=True)) for p in problems]
+
+
+def implied(found, sampler, settle, iterations):
+    """The fixed point (2,) of one image, and its Monte-Carlo error."""
+    further = partial(refine, found.marginal, denoiser=found.denoiser, sampler=sampler)
+    near = further(mode=found.mode, iterations=settle, seed=0)
+    runs = [further(mode=near, iterations=iterations, seed=s).phi[0] for s in (1, 2)]
     return (runs[0] + runs[1]) / 2, (runs[0] - runs[1]).abs() / 2
 
 
@@ -93,12 +99,10 @@ def main():
     }
     records = Records(given.out, configuration)
     y, _ = observed(crops(given.images), *TRUTH, SEED)
-    noise = PowerLawNoise()
-    marginal = Marginal(y, noise, denoiser)
     start = time.process_time()
-    mode = marginal.mode(regression_start(y, noise), most=FIRST - 1 - len(noise.parameters))
+    modes = first_stage(y, denoiser)
     first = {
-        "phi": mode.phi.tolist(),
+        "phi": [found.mode.phi[0].tolist() for found in modes],
         "error": None,
         "seconds": time.process_time() - start,
     }
@@ -110,13 +114,15 @@ def main():
         if key not in records:
             began = time.process_time()
             sampler = partial(few_step, calls=calls, error=error)
-            phi, apart = implied(marginal, mode, sampler, given.settle, given.iterations)
+            pairs = [implied(found, sampler, given.settle, given.iterations) for found in modes]
+            phi, apart = (torch.stack(column) for column in zip(*pairs, strict=True))
             seconds = time.process_time() - began
             records.add(key, phi=phi.tolist(), error=apart.tolist(), seconds=seconds)
             print(f"{name}, {calls} calls: {seconds:.0f} CPU s", file=sys.stderr, flush=True)
         show(name, calls, records[key])
-    show("marginal method, first stage", f"{mode.calls} in all", first)
-    sd = mode.covariance.diagonal(dim1=1, dim2=2).sqrt().mean(0)
+    calls = max(found.mode.calls for found in modes)
+    show("marginal method, first stage", f"{calls} in all", first)
+    sd = torch.cat([f.mode.covariance for f in modes]).diagonal(dim1=1, dim2=2).sqrt().mean(0)
     print(f"posterior sd by Laplace: σ {100 * float(sd[0]) / TRUTH[0]:.2f} %, φ {float(sd[1]):.3f}")
 
 

@@ -75,9 +75,9 @@ def relative_errors(model, dust, maps):
         ratios = []
         for family, rest in ((cmb, cmb.emulator.fiducial.tolist()), (WhiteNoise((0.01, 10.0)), [])):
             phi = torch.tensor([[level, *rest]] * maps, dtype=torch.float64)
-            told = family.covariance(shape, phi, x.dtype)
-            y = x + told.draw(Streams.batch(3, maps), 1)
-            mse = [(d(y, told).mean - x).square().mean() for d in (denoiser, linear)]
+            noise = family.covariance(shape, phi, x.dtype)
+            y = x + noise.draw(Streams.batch(3, maps), 1)
+            mse = [(d(y, noise).mean - x).square().mean() for d in (denoiser, linear)]
             ratios.append(float(mse[0] / mse[1]))
         print(f"| {level:g} | {ratios[0]:.2f} | {ratios[1]:.3g} |", flush=True)
 

@@ -4,14 +4,14 @@
 
 Test images of the configuration (never trained on): the first quarter, 128², of the paper's
 256² crop. σ is log-uniform on [0.05, 0.3], φ uniform on [-1, 1], the noise periodic, all keyed by
-the image. Three methods, each from the regression's start:
+the image. Three methods, each as `gibbsdiff.denoise` runs it:
 
     first    the marginal method's first stage
     second   both its stages: 5 iterations × 2 chains × 12 calls
     gibbs    Gibbs at 12 calls per draw, 2 chains × (4 + 16) iterations, from over-dispersed
-             starts around the mode of the first stage (`--gibbs-from second`: of the second)
+             starts around the mode of the first stage
 
-z = (truth - estimate)/sd, with the method's own sd and with the network's error added, eq. (12).
+z = (truth - mean)/sd, with the sd given the network and with the network's error added, eq. (12).
 A call is one image through the network once; seconds are CPU seconds of one thread per image. A
 stopped run goes on where it was.
 """
@@ -20,98 +20,60 @@ import argparse
 import statistics
 import sys
 import time
-from functools import partial
+from dataclasses import replace
 
 import torch
 
+from gibbsdiff import Options, PowerLawNoise, Streams, infer, load_model
 from gibbsdiff.data.images import protocol_images, split
-from gibbsdiff.diffusion.solvers import few_step
-from gibbsdiff.inference.denoise import FIRST
-from gibbsdiff.inference.gibbs import Settings, gibbs
-from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.inference.model_error import with_model_error
-from gibbsdiff.inference.posterior import worst_rhat
-from gibbsdiff.inference.starts import regression_start, spread
-from gibbsdiff.noise import PowerLawNoise
-from gibbsdiff.pretrained import load_model
-from gibbsdiff.streams import Streams
+from gibbsdiff.inference.denoise import problem_of
 from gibbsdiff.training.config import read_config
 from gibbsdiff.training.error_table import quadrants
-from records import Records, blocks
+from records import Records
 
-METHODS = ("first", "second", "gibbs")
 NOISE = PowerLawNoise()
-SAMPLER = partial(few_step, calls=12)
-CHAINS, BURN_IN, KEPT = 2, 4, 16
+OPTIONS = {
+    "first": Options("marginal", samples=0),
+    "second": Options("marginal", second_stage=True, samples=0),
+    "gibbs": Options("gibbs", 2, 16, burn_in=4, samples=0, stop_when_converged=False),
+}
+METHODS = tuple(OPTIONS)
 BARS = {"sigma": 0.01, "phi": 0.04}
 
 
-def observe(x, block):
-    """y and the truth (B, 2), by the images' own numbers."""
-    u = Streams(4, [(i,) for i in block]).uniform(2)
+def observe(x, image):
+    """y (C, H, W) and the truth (2,), by the image's own number."""
+    u = Streams(4, [(image,)]).uniform(2)
     truth = torch.stack([0.05 * 6 ** u[:, 0], 2 * u[:, 1] - 1], 1)
     covariance = NOISE.covariance((x.shape[-2], x.shape[-1]), truth, x.dtype)
-    return x + covariance.draw(Streams(5, [(i,) for i in block]), 3), truth
+    return (x[None] + covariance.draw(Streams(5, [(image,)]), 3))[0], truth[0]
 
 
-def infer(method, y, denoiser, seed, gibbs_from, checkpoint):
-    """Estimates (B, 2), their covariances raw and with model error, calls per image, R-hats."""
-    marginal = Marginal(y, NOISE, denoiser)
-    mode = marginal.mode(regression_start(y, NOISE), most=FIRST - 1 - len(NOISE.parameters))
-    if method == "second" or (method == "gibbs" and gibbs_from == "second"):
-        mode = marginal.refine(mode, SAMPLER, iterations=5, chains=2, seed=seed)
-    calls = mode.calls
-    wide = with_model_error(marginal, mode).covariance
-    if method != "gibbs":
-        return mode.phi, mode.covariance, wide, calls, [None] * len(y)
-    starts = [
-        spread(p, c, NOISE, Streams(seed, [(b, 3, chain) for chain in range(CHAINS)]))
-        for b, (p, c) in enumerate(zip(mode.phi, mode.covariance, strict=True))
-    ]
-    settings = Settings(
-        chains=CHAINS,
-        iterations=BURN_IN + KEPT,
-        burn_in=BURN_IN,
-        stop_when_converged=False,
-        seed=seed,
-    )
-    start = torch.stack(starts)
-    results = gibbs(
-        y,
-        NOISE,
-        denoiser,
-        settings=settings,
-        sampler=SAMPLER,
-        start=start,
-        checkpoint=checkpoint,
-    )
-    draws = torch.stack([r.phi.flatten(0, 1) for r in results])
-    own = torch.stack([torch.cov(d.T) for d in draws])
-    rhats = [worst_rhat(r.phi) for r in results]
-    return draws.mean(1), own, own + wide - mode.covariance, calls + results[0].calls, rhats
-
-
-def record_block(records, method, block, images, denoiser, gibbs_from):
-    """Infer one block of images and keep what was found."""
-    y, truth = observe(images[block], block)
-    # Chains are kept too; the name says whose, since a checkpoint does not know its weights.
-    whose = f"{records.configuration['model']}-{gibbs_from}-{block[0]}"
-    checkpoint = records.path.with_name(f"{records.path.stem}-{whose}.chains")
+def record(records, method, image, x, denoiser):
+    """Infer one image and keep what was found."""
+    y, truth = observe(x, image)
+    options = replace(OPTIONS[method], seed=image)
+    checkpoint = records.path.with_name(f"{records.path.stem}-{image}.chains")
     resumed = checkpoint.exists()
+    if method == "gibbs":
+        options = replace(options, checkpoint=checkpoint)
     start = time.process_time()
-    phi, raw, wide, calls, rhats = infer(method, y, denoiser, block[0], gibbs_from, checkpoint)
-    seconds = None if resumed else (time.process_time() - start) / len(block)
-    for b, image in enumerate(block):
-        records.add(
-            (method, image),
-            truth=truth[b].tolist(),
-            estimate=phi[b].tolist(),
-            raw=raw[b].diagonal().clamp(min=0).sqrt().tolist(),
-            wide=wide[b].diagonal().clamp(min=0).sqrt().tolist(),
-            calls=calls,
-            rhat=rhats[b],
-            seconds=seconds,
-        )
+    problem, _ = problem_of(y, NOISE, {}, denoiser, "periodic")
+    (found,) = infer(problem, options)
+    if found.interrupted:
+        raise KeyboardInterrupt
+    seconds = None if resumed else time.process_time() - start
+    rows = found.rows
+    records.add(
+        (method, image),
+        truth=truth.tolist(),
+        estimate=[r.mean for r in rows],
+        raw=[r.sd for r in rows],
+        wide=[r.total_sd for r in rows],
+        calls=found.calls,
+        rhat=max(r.rhat for r in rows) if found.is_chains else None,
+        seconds=seconds,
+    )
     checkpoint.unlink(missing_ok=True)
 
 
@@ -155,9 +117,7 @@ def main():
     parser.add_argument("--config", default="configs/natural.toml")
     parser.add_argument("--limit", type=int, default=24)
     parser.add_argument("--model", default="natural")
-    parser.add_argument("--batch", type=int, default=4)
     parser.add_argument("--method", choices=METHODS, action="append")
-    parser.add_argument("--gibbs-from", choices=("first", "second"), default="first")
     parser.add_argument("--out", default="runs/benchmarks/parameters.jsonl")
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -168,21 +128,18 @@ def main():
         "benchmark": "parameters",
         "model": denoiser.digest(),
         "first": files[0].name,
-        "batch": given.batch,
-        "gibbs from": given.gibbs_from,
     }
     records = Records(given.out, configuration)
     methods = given.method or METHODS
-    print(f"{len(images)} images; every block of {given.batch} is kept in {given.out}", flush=True)
+    print(f"{len(images)} images; every result is kept in {given.out}", flush=True)
     for method in methods:
-        for block in blocks(len(images), given.batch):
-            # Draws are keyed by the place in the block: a block is done as a whole, or again.
-            if any((method, image) not in records for image in block):
-                record_block(records, method, block, images, denoiser, given.gibbs_from)
-            done, took = block[-1] + 1, records[method, block[-1]]["seconds"]
+        for image, x in enumerate(images):
+            if (method, image) not in records:
+                record(records, method, image, x, denoiser)
+            took = records[method, image]["seconds"]
             print(
-                f"{method}: {done} of {len(images)} images"
-                + ("" if took is None else f", {took:.1f} CPU s each"),
+                f"{method}: {image + 1} of {len(images)} images"
+                + ("" if took is None else f", {took:.1f} CPU s"),
                 file=sys.stderr,
                 flush=True,
             )

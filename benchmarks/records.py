@@ -24,8 +24,3 @@ class Records:
         self.by_key[key] = {"key": list(key), **values}
         store.write(self.path, self.configuration, list(self.by_key.values()))
         return self.by_key[key]
-
-
-def blocks(total: int, size: int) -> list[list[int]]:
-    """0 ... total-1 in pieces that do not depend on the total but for the last."""
-    return [list(range(i, min(i + size, total))) for i in range(0, total, size)]

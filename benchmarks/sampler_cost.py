@@ -29,8 +29,8 @@ def main():
     torch.set_num_threads(1)
     ours, x = load_model("natural"), photographs(given.side)
     found = costs(ours, x[:1], SIGMA, timed=given.timed)
-    told = accuracies(ours, x[: given.accuracy], SIGMA) if given.accuracy else ()
-    print(markdown(found, told))
+    found_phi = accuracies(ours, x[: given.accuracy], SIGMA) if given.accuracy else ()
+    print(markdown(found, found_phi))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from importlib.util import find_spec
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from gibbsdiff.evidence import cluster
 from gibbsdiff.evidence.benchmark.images import benchmark, files_for_tests, tasks
 from gibbsdiff.evidence.benchmark.methods import Setup
 from gibbsdiff.evidence.calibration import CalibrationRun, calibrate
+from gibbsdiff.inference.summary import load_arviz
 
 
 @pytest.fixture
@@ -25,6 +27,16 @@ def patient():
     waits = {"comm.timeouts.connect": "1h", "comm.timeouts.tcp": "1h", "scheduler.worker-ttl": None}
     with dask.config.set({f"distributed.{name}": wait for name, wait in waits.items()}):
         yield
+
+
+@pytest.fixture
+def like_a_worker():
+    """ArviZ as in a new process: its last digits depend on numba, which tests switch off."""
+    switch = load_arviz().Numba
+    if find_spec("numba") is not None:
+        switch.enable_numba()
+    yield
+    switch.disable_numba()
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
@@ -83,7 +95,7 @@ def test_an_absent_package_is_named_with_its_cure(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_killed_worker_loses_nothing(tmp_path, patient):
+def test_a_killed_worker_loses_nothing(tmp_path, patient, like_a_worker):
     """Two processes, one killed in the middle of a benchmark; then calibration on what is left."""
     for name, picture in (("a", data.astronaut()), ("b", data.coffee())):
         Image.fromarray(picture[80:176:2, 160:256:2]).save(tmp_path / f"{name}.png")
