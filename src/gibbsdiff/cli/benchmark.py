@@ -9,7 +9,7 @@ import typer
 
 from gibbsdiff.cli.app import app
 from gibbsdiff.cli.progress import bar_for
-from gibbsdiff.cli.sbc import Device
+from gibbsdiff.cli.sbc import Device, notify
 from gibbsdiff.errors import InputError
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def images(
     setup = _setup(model, dncnn, chains, iterations, paper_setting, calls, device)
     name = dataset or data.resolve().name
     wanted = tasks(files, name, groups, setup, side=side, seed=seed)
-    with mapper(cluster) as work, bar_for(name, len(wanted)) as done:
+    with mapper(cluster, notify) as work, bar_for(name, len(wanted)) as done:
         records = run(wanted, out, mapper=work, watch=lambda count, _: done(count))
     for file in write(records, out, _heading(setup)):
         print(file)
@@ -129,7 +129,7 @@ def figure(
     PowerLawNoise().check([[sigma, phi] for phi in wanted])
     files = files_for_tests(data, hold_out_every, selection)
     setup = _setup(model, None, chains, iterations, paper_setting, calls, device)
-    with mapper(cluster) as work, bar_for("examples", len(wanted)) as done:
+    with mapper(cluster, notify) as work, bar_for("examples", len(wanted)) as done:
         rows = examples(
             files, setup, sigma=sigma, slopes=wanted, side=side, seed=seed, mapper=work, watch=done
         )

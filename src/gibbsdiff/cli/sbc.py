@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -104,6 +105,11 @@ def gaussian(
     run_and_show(configuration, runs, out, name, cluster)
 
 
+def notify(line: str) -> None:
+    """A line on stderr: stdout is for results."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def options_of_method(
     method: MethodName,
     *,
@@ -133,7 +139,7 @@ def run_and_show(
 
     names = configuration.build().noise.names
     out.mkdir(parents=True, exist_ok=True)
-    with mapper(cluster) as work, bar_for("sbc", runs) as watch:
+    with mapper(cluster, notify) as work, bar_for("sbc", runs) as watch:
         records = calibrate(configuration, runs, out / f"{name}.jsonl", mapper=work, watch=watch)
     result = calibration_report(records, names)
     print(result.table())

@@ -22,6 +22,7 @@ from gibbsdiff.cli.sbc import (
     Out,
     Runs,
     Seed,
+    notify,
     options_of_method,
     sbc,
 )
@@ -66,7 +67,7 @@ def images(
         int, typer.Option(help="Take every N-th image alone, as training holds out; 0: all.", min=0)
     ] = 0,
     selection: Annotated[int, typer.Option(help="Leave out the first N of these.", min=0)] = 0,
-    batch: Batch = 10,
+    batch: Batch = 1,
     seed: Seed = 0,
     device: Device = "cpu",
     cluster: Cluster = None,
@@ -120,7 +121,7 @@ def run_paired(
 
     configuration.build()
     out.mkdir(parents=True, exist_ok=True)
-    with mapper(cluster) as work, bar_for("sbc", runs) as done:
+    with mapper(cluster, notify) as work, bar_for("sbc", runs) as done:
         records = calibrate(configuration, runs, out / f"{name}.jsonl", mapper=work, watch=done)
     raw, wide = halves(records) if both else (records, [])
     parts, files = [title, *bias_lines(raw, parameters)], []

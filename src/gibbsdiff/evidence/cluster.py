@@ -36,14 +36,18 @@ class Mapper(Protocol):
 
 
 @contextmanager
-def mapper(address: str | None) -> Iterator[Mapper]:
+def mapper(address: str | None, notify: Callable[[str], None] | None = None) -> Iterator[Mapper]:
     """What maps tasks: here if `address` is None, on N processes of this machine for "local:N",
     otherwise on the workers of the scheduler there, such as tcp://host:8786.
+
+    `notify` is called with a line if that scheduler has no workers yet.
     """
     if address is None:
         yield serial
         return
     client = _client(address)
+    if notify is not None and not client.scheduler_info()["workers"]:
+        notify(f"cluster {address}: no workers yet, waiting for them")
     try:
         yield partial(_spread, client)
     finally:
@@ -103,8 +107,6 @@ def _client(address: str) -> Any:
     except (OSError, ValueError, TypeError) as trouble:
         reason = " ".join(str(trouble).split())[:120] or type(trouble).__name__
         raise InputError(f"cluster {address}: no scheduler answers ({reason})") from None
-    if not client.scheduler_info()["workers"]:
-        print(f"cluster {address}: no workers yet, waiting for them", flush=True)
     return client
 
 

@@ -1,7 +1,7 @@
 """What the paper prints: its Tables 1 (PSNR) and 2 (SSIM), as (mean, standard error).
 
-Fifty images of each set. DnCNN in cells with φ ≠ 0 stands in parentheses there: it was trained on
-white noise alone.
+Fifty images of each set. There DnCNN is in parentheses where φ ≠ 0: it was trained on white noise
+alone.
 """
 
 from __future__ import annotations

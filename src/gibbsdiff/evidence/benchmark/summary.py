@@ -13,7 +13,7 @@ from gibbsdiff.evidence.benchmark.paper import PAPER_ROWS, PRINTED, Metric, Sigm
 from gibbsdiff.evidence.benchmark.store import BenchmarkRecord
 
 METRICS: tuple[Metric, ...] = ("psnr", "ssim")
-BLIND = ("gibbs-tweedie", "marginal", "marginal-first")  # what stands for our blind mean
+BLIND = ("gibbs-tweedie", "marginal", "marginal-first")  # the first of these is our blind mean
 PARAMETERS = ("sigma", "phi")
 
 
@@ -78,7 +78,7 @@ def paired(
 
 
 def blind_row(records: Sequence[BenchmarkRecord]) -> str | None:
-    """The row that stands for our blind mean: Gibbs by Tweedie if there, else the marginal's."""
+    """The row of our blind mean: Gibbs by Tweedie if there, else the marginal method's."""
     there = {r["row"] for r in records}
     return next((row for row in BLIND if row in there), None)
 
@@ -109,9 +109,9 @@ def losses(records: Sequence[BenchmarkRecord], dataset: str) -> list[str]:
         for other in ("bm3d", "dncnn"):
             gap = paired(here, ours, other, "psnr")
             if gap is not None and gap.mean < 0:
+                error = f" ± {gap.error:.2f}" if gap.n > 1 else ""
                 lines.append(
-                    f"{where}: {-gap.mean:.2f} ± {gap.error:.2f} dB below {ROWS[other]} "
-                    f"({gap.n} images)"
+                    f"{where}: {-gap.mean:.2f}{error} dB below {ROWS[other]} ({gap.n} images)"
                 )
         theirs = printed("psnr", dataset, *cell, "mean")
         own = value(r["psnr"] for r in here if r["row"] == ours)

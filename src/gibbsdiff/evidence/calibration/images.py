@@ -104,7 +104,7 @@ def crops(data: str, size: int, hold_out_every: int, selection: int, rng: Stream
 
 
 def photographs_run(
-    data: str | Path, seed: int = 0, batch: int = 10, model: str = "natural", **arguments: Any
+    data: str | Path, seed: int = 0, batch: int = 1, model: str = "natural", **arguments: Any
 ) -> CalibrationRun:
     """The problem "photographs": the folder, and the model's digest, are part of it."""
     digest = file_digest(find(model))
