@@ -1,5 +1,5 @@
 r"""Where Gibbs chains end up when q(x | y, φ) is not p(x | y, φ): Theorem 2.3 of the paper, on a
-Gaussian signal under white noise of unknown σ, where every quantity can be had twice.
+Gaussian signal under white noise of unknown σ, where both of its sides can be computed.
 
 The chain alternates x ~ q(x | y, σ) with the exact σ ~ p(σ | y - x). If the two are the
 conditionals of one joint π(σ, x | y), they are called compatible, and
