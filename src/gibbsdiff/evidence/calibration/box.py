@@ -20,7 +20,7 @@ def box_figure(records: Sequence[RankRecord], names: Sequence[str], title: str =
     """
     chains = all(r.rhat is not None for r in records)
     columns = 3 if chains else 1
-    page = Figure(figsize=(3.5 * columns, 0.6 + 2.9 * len(names)), layout="constrained")
+    page = Figure(figsize=(10.5 if chains else 4.6, 0.6 + 2.9 * len(names)), layout="constrained")
     axes = page.subplots(len(names), columns, squeeze=False)
     truth = np.array([r.truth for r in records])
     for i, name in enumerate(names):
