@@ -37,17 +37,17 @@ def moments(
     from gibbsdiff.cosmo.infer import dust_model
     from gibbsdiff.cosmo.moment_start import moments_bytes, read_moments
     from gibbsdiff.cosmo.moment_training import compare_starts, train_moments
-    from gibbsdiff.cosmo.training import dust_maps
     from gibbsdiff.diffusion.boundary import on_device
     from gibbsdiff.diffusion.signal import TabulatedSignal
     from gibbsdiff.inference.progress import reporter
     from gibbsdiff.io.atomic import write_atomically
     from gibbsdiff.noise.cmb import CMBNoise
     from gibbsdiff.training.config import read_config
+    from gibbsdiff.training.maps import PeriodicMaps
     from gibbsdiff.training.parallel import device_named
 
     settings, noise = read_config(config), CMBNoise()
-    maps = dust_maps(settings, data)
+    maps = PeriodicMaps(settings, data).maps
     place, denoiser = device_named(device), None
     if model is not None:
         denoiser = on_device(dust_model(maps.side, model).denoiser, place)

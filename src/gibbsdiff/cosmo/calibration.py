@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gibbsdiff.cosmo.infer import DustModel, dust_model, problem_of, with_floor
+from gibbsdiff.cosmo.infer import DustModel, dust_model, options_for, problem_of
 from gibbsdiff.cosmo.infer import model_digest as digest_of_model
 from gibbsdiff.cosmo.mock import held_out
 from gibbsdiff.data.images import turned
@@ -91,9 +91,9 @@ def patches(
     maps(Streams(0, []))  # a file that is not there is found before any work
 
     def mixture(y: Tensor, keys: tuple[Key, ...]) -> Problem:
-        return problem_of(y, denoiser, found.denoiser.signal, noise, found.moments, keys)
+        return problem_of(y, denoiser, found.signal, noise, found.moments, keys)
 
-    run = inference_method(mixture, with_floor(options), longer=longer, paired=True)
+    run = inference_method(mixture, options_for(found, noise, options), longer=longer, paired=True)
     return CalibrationProblem(PairedParameters(noise), maps, run)
 
 

@@ -156,7 +156,7 @@ def judge(
     rows, values = posterior.rows, wide.phi.double().numpy()
     shape, y, x = mixture.shape, mixture.y[None], mixture.dust
     known = noise.covariance(shape, truth[None], y.dtype)
-    signal = found.denoiser.signal
+    signal = found.signal
     with torch.no_grad():
         means = [d(y, known).mean[0] for d in (found.denoiser, GaussianDenoiser(signal))]
     chains = posterior.is_chains

@@ -45,7 +45,7 @@ def mock_with_model(
     noise.check([[sigma, h0, omega_b]])
     found = dust_model(size, model)
     x, source = (
-        dust_like(found.denoiser.signal, size, found.card, seed)
+        dust_like(found.signal, size, found.card, seed)
         if dust is None
         else dust_from_file(dust, size, found.card, seed)
     )

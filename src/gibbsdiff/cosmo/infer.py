@@ -16,6 +16,7 @@ from gibbsdiff.cosmo.mock import Mixture
 from gibbsdiff.cosmo.moment_start import MomentStart, read_moments
 from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
 from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
@@ -29,7 +30,8 @@ from gibbsdiff.inference.problem import CALLS, Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.stationary import StationaryNoise
-from gibbsdiff.pretrained import available, find, load_model, read_card
+from gibbsdiff.pretrained import available, find, load_model, read_card, signal_of
+from gibbsdiff.pretrained.epsilon import is_epsilon, load_epsilon
 from gibbsdiff.streams import Key, Streams
 
 CANDIDATES = 4096
@@ -40,9 +42,12 @@ FLOOR = 0.02  # the least σ that networks were trained on: the last step starts
 
 @dataclass(frozen=True)
 class DustModel:
-    """A denoiser of dust maps of one side, its card, and the moment network that belongs to it."""
+    """A denoiser of dust maps of one side, its card, and the moment network that belongs to it.
 
-    denoiser: SpectralDenoiser
+    The denoiser is that of eq. (4) or one of the paper's ε-networks, which has no error model.
+    """
+
+    denoiser: SpectralDenoiser | EpsilonDenoiser
     card: dict[str, Any]
     moments: MomentStart | None = None
 
@@ -50,6 +55,13 @@ class DustModel:
     def side(self) -> int:
         """Pixels of a side of the maps that it knows."""
         return int(self.card["maps"]["side"])
+
+    @property
+    def signal(self) -> Signal:
+        """S_x of the training maps; for an ε-network its card has it."""
+        if isinstance(self.denoiser, EpsilonDenoiser):
+            return signal_of(self.card["maps"]["spectrum"])
+        return self.denoiser.signal
 
 
 def dust_model(side: int, path: str | Path | None = None) -> DustModel:
@@ -61,9 +73,10 @@ def dust_model(side: int, path: str | Path | None = None) -> DustModel:
         known = [str(s) for s in SIDES if f"dust{s}" in available()]
         hint = f"there are models for maps of side {' and '.join(known)}" if known else "give one"
         raise InputError(f"no model of dust of side {side} comes with the package: {hint}")
-    model, card = load_model(name), read_card(name)
+    card = read_card(name)
     if "maps" not in card:
         raise InputError(f"{name}: not a model of dust maps")
+    model = load_epsilon(name) if is_epsilon(name) else load_model(name)
     beside = find(name).with_suffix(MOMENTS)
     moments = read_moments(beside) if beside.is_file() else None
     found = DustModel(model, card, moments)
@@ -123,6 +136,18 @@ def centre_of(
     return mode.phi, mode.covariance
 
 
+def paper_starts(
+    y: Tensor, rng: Streams, noise: StationaryNoise, moments: MomentStart | None = None
+) -> Tensor:
+    """As the paper starts chains on mixtures, (chains, d): all at E[φ | y] by the moment network,
+    projected into the prior box; without one for this noise, from the prior.
+    """
+    drawn = noise.draw_prior(rng)
+    if moments is not None and moments.fits(noise):
+        return moments.start(y).expand_as(drawn).clone()
+    return drawn
+
+
 def problem_of(
     y: Tensor,
     denoiser: Denoiser,
@@ -155,13 +180,24 @@ def problem_of(
         ObservationModel(noise, shape),
         start=start,
         centre=partial(centre_of, noise=noise, moments=moments),
+        paper_starts=partial(paper_starts, noise=noise, moments=moments),
         least_information=least_information,
         keys=tuple(keys),
     )
 
 
-def with_floor(options: Options) -> Options:
-    """Options whose draws of dust take their last step from the least σ that was trained on."""
+def options_for(found: DustModel, noise: StationaryNoise, options: Options) -> Options:
+    """Options whose draws of dust take their last step from the least σ that was trained on.
+
+    Without an error model there is no search: chains start where the moment network says, if there
+    is one, and one call is no draw.
+    """
+    if not found.denoiser.error_model:
+        known = found.moments is not None and found.moments.fits(noise)
+        if options.method == "gibbs" and options.starts is None and known:
+            options = replace(options, starts="paper")
+        if options.sampler is None and options.calls == 1:
+            raise InputError("calls 1: a network without an error model needs more for a draw")
     if options.sampler is not None:
         return options
     sampler = partial(few_step, calls=options.calls or CALLS, floor=FLOOR)
@@ -177,7 +213,7 @@ def infer(
     device: str = "cpu",
 ) -> Posterior:
     """The joint posterior p(dust, σ, H0, ω_b | y) of one mixture."""
-    signal, denoiser = found.denoiser.signal, on_device(found.denoiser, device)
-    problem = problem_of(mixture.y[None], denoiser, signal, noise, found.moments, seed=options.seed)
-    (posterior,) = pipeline.infer(problem, with_floor(options), progress)
+    denoiser, y = on_device(found.denoiser, device), mixture.y[None]
+    problem = problem_of(y, denoiser, found.signal, noise, found.moments, seed=options.seed)
+    (posterior,) = pipeline.infer(problem, options_for(found, noise, options), progress)
     return replace(posterior, unit=mixture.unit, truth=mixture.truth)

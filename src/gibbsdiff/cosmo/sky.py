@@ -19,6 +19,7 @@ from torch import Tensor
 from gibbsdiff.cosmo.mock import Mixture
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
+from gibbsdiff.io.fits import SUFFIXES, first_image
 
 #: Temperatures in µK, by the unit's name without its suffix for the CMB's scale.
 KELVIN = {"K": 1e6, "mK": 1e3, "uK": 1.0, "\u00b5K": 1.0, "\u03bcK": 1.0}
@@ -33,8 +34,8 @@ def read_mixture(path: str | Path, dust_rms: float | None = None) -> Mixture:
     """
     path = Path(path)
     header, scale = None, 1.0
-    if path.suffix.lower() in (".fits", ".fit", ".fts"):
-        pixels, header = _read_fits(path)
+    if path.suffix.lower() in SUFFIXES:
+        pixels, header = first_image(path)
         scale = _microkelvin(path, header)
         if dust_rms is None:
             raise InputError(f"{path}: a map in µK needs --dust-rms, the dust's rms in µK")
@@ -66,22 +67,6 @@ def _read_npy(path: Path) -> NDArray[Any]:
     if not isinstance(pixels, np.ndarray) or pixels.dtype.kind not in "fiu":
         raise InputError(f"{path}: not an array of real numbers")
     return pixels
-
-
-def _read_fits(path: Path) -> tuple[NDArray[Any], fits.Header]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what is wrong with other parts is not our concern
-            with fits.open(path, memmap=False) as file:
-                for hdu in file:
-                    if hdu.is_image and hdu.data is not None and hdu.data.ndim >= 2:
-                        return np.array(hdu.data), hdu.header.copy()
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file") from None
-    except (OSError, ValueError, TypeError, KeyError) as trouble:
-        reason = " ".join(str(trouble).split())[:100]
-        raise InputError(f"{path}: not a readable FITS file ({reason})") from None
-    raise InputError(f"{path}: holds no image")
 
 
 def _microkelvin(path: Path, header: fits.Header) -> float:

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from gibbsdiff.cosmo.dust_card import dust_tables, maps_line
-from gibbsdiff.data.maps import Maps, ShiftedMaps, read_maps
+from gibbsdiff.data.maps import Maps
 from gibbsdiff.diffusion.calibration import Calibration
 from gibbsdiff.diffusion.losses import losses
-from gibbsdiff.diffusion.signal import Signal, TabulatedSignal, wiener
+from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import filtered, half_plane
 from gibbsdiff.noise.cmb import CMBNoise
+from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.training.card import markdown
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.error_table import as_rows, check_errors
-from gibbsdiff.training.evaluation import observed
+from gibbsdiff.training.maps import MapCell, PeriodicMaps, columns, evaluate_maps
 from gibbsdiff.training.noise import cmb_of
 from gibbsdiff.training.noise_error import fit_calibration
 from gibbsdiff.training.objective import Source
@@ -34,31 +33,6 @@ LEVELS = (0.05, 0.2, 0.5, 1.0)
 COSMOLOGIES = ((67.4, 0.0224), (55.0, 0.045), (85.0, 0.012))
 
 
-class DustCell(NamedTuple):
-    """Means over the maps at one (σ, cosmology): MSE in dB below the dust's variance, of D and
-    of the Wiener filter, and the losses.
-    """
-
-    sigma: float
-    cosmology: tuple[float, ...]
-    psnr: float
-    wiener: float
-    relative: float
-    whitened: float
-    pixel: float
-    spectral: float
-
-    @property
-    def gain(self) -> float:
-        """How much D is better, dB."""
-        return self.psnr - self.wiener
-
-    @property
-    def name(self) -> str:
-        """A column's ending, as in gain_0.5_67.4_0.0224."""
-        return "_".join(f"{v:g}" for v in (self.sigma, *self.cosmology))
-
-
 @torch.no_grad()
 def evaluate_dust(
     denoiser: SpectralDenoiser,
@@ -67,40 +41,15 @@ def evaluate_dust(
     sigma: Sequence[float],
     cosmologies: Sequence[tuple[float, ...]],
     batch: int = 6,
-    seed: int = 1,
-) -> list[DustCell]:
-    """D(y, N) and the Wiener filter of the same S_x, at the true φ; map b's CMB is keyed by b."""
-    cells = []
+) -> list[MapCell]:
+    """D(y, N) at the true φ beside the Wiener filter of the same S_x, and all four losses."""
+
+    def scores(x: Tensor, y: Tensor, cmb: SpectralCovariance) -> Mapping[str, Tensor]:
+        return losses(denoiser, x, y, cmb)._asdict()
+
     device = next(denoiser.parameters()).device
-    for s in sigma:
-        for cosmology in cosmologies:
-            rows = []
-            for first in range(0, len(maps), batch):
-                x = maps[first : first + batch]
-                y, cmb = observed(x, s, cosmology, seed, first, noise)
-                x, y, cmb = x.to(device), y.to(device), cmb.to(device)
-                found = losses(denoiser, x, y, cmb)
-                w = wiener(denoiser.signal.power(cmb.shape).to(x), cmb.power)
-                scale = half_plane(cmb.shape).mean(w.V.flatten(2)).mean((1, 2))
-                m = denoiser.signal.mean
-                linear = m + filtered(y - m, w.skip) - x
-                mse = (found.relative * scale, linear.square().mean((1, 2, 3)))
-                rows.append(torch.stack([r.double().cpu() for r in (*mse, *found)]))
-            mine, linear_mse, *parts = torch.cat(rows, 1).mean(1).tolist()
-            db = (-10 * math.log10(mine), -10 * math.log10(linear_mse))
-            cells.append(DustCell(s, cosmology, *db, *parts))
-    return cells
-
-
-def dust_maps(config: TrainingConfig, data: str | Path) -> Maps:
-    """The maps that a configuration names, by role; what does not fit is refused."""
-    c = config
-    if c.model.kind != "dust" or c.network.channels != 1 or c.noise.family != "cmb":
-        raise InputError('maps need [model] kind = "dust", one channel and "cmb" noise')
-    maps = read_maps(Path(data) / c.data.maps, c.data.blocks, c.data.halved)
-    if not c.step.crop == c.step.later_crop == maps.side:
-        raise InputError(f"maps are not cropped: crop and later_crop must be {maps.side}")
-    return maps
+    signal = denoiser.signal
+    return evaluate_maps(scores, signal, maps, noise, sigma, cosmologies, batch, device=device)
 
 
 def calibration_maps(maps: Maps) -> Tensor:
@@ -118,24 +67,28 @@ class DustObjective(SpectralObjective):
 
     headline = ("dB above the Wiener filter", "gain")
 
-    @cached_property
+    def __init__(self, config: TrainingConfig, data: str | Path = ".") -> None:
+        super().__init__(config, data)
+        self.dust = PeriodicMaps(config, data)
+
+    @property
     def maps(self) -> Maps:
         """The maps by role."""
-        return dust_maps(self.config, self.data)
+        return self.dust.maps
 
     @cached_property
     def noise(self) -> CMBNoise:
         """The CMB with all σ of the noise law in its prior."""
         return cmb_of(self.config.noise)
 
-    @cached_property
+    @property
     def signal(self) -> Signal:
         """S_x of the training maps."""
-        return TabulatedSignal.measured(self.maps.train)
+        return self.dust.signal
 
     def crops(self) -> Source:
         """Whole training maps, shifted and turned."""
-        return ShiftedMaps(self.maps.finest, self.config.data.halved)
+        return self.dust.crops()
 
     def selection(self) -> Tensor:
         """The selection maps."""
@@ -143,19 +96,11 @@ class DustObjective(SpectralObjective):
 
     def facts(self) -> dict[str, Any]:
         """The scale of the maps: x = (map - mean)/sd."""
-        m = self.maps
-        return {"maps": {"mean": m.mean, "sd": m.sd, "side": m.side, "train": len(m.train)}}
+        return {"maps": self.dust.facts()}
 
     def evaluate(self, model: SpectralDenoiser, images: Tensor) -> dict[str, float]:
         """Gain over the Wiener filter, MSE in dB, and the losses."""
-        cells = self._cells(model, images, self.config.evaluation.batch)
-        row = {}
-        for name in ("gain", "psnr", "wiener", "relative", "whitened", "pixel", "spectral"):
-            values = [getattr(cell, name) for cell in cells]
-            row[name] = sum(values) / len(values)
-            if name in ("gain", "psnr", "wiener", "relative"):
-                row |= {f"{name}_{cell.name}": v for cell, v in zip(cells, values, strict=True)}
-        return row
+        return columns(self._cells(model, images, self.config.evaluation.batch))
 
     def calibration(self, model: SpectralDenoiser) -> Calibration:
         """The gain, c of eq. (7) and the scatter of eq. (12), on whole maps."""
@@ -182,11 +127,11 @@ class DustObjective(SpectralObjective):
         """The maps, the MSE tables and the error model."""
         return markdown(name, card, maps_line(card), dust_tables(card), "maps")
 
-    def _cells(self, model: SpectralDenoiser, maps: Tensor, batch: int = 6) -> list[DustCell]:
+    def _cells(self, model: SpectralDenoiser, maps: Tensor, batch: int = 6) -> list[MapCell]:
         c = self.config.evaluation
         return evaluate_dust(model, maps, self.noise, c.sigma, c.cosmologies, batch)
 
 
-def _row(cell: DustCell) -> list[float]:
+def _row(cell: MapCell) -> list[float]:
     figures = (cell.psnr, cell.wiener, cell.gain, cell.relative)
     return [cell.sigma, *cell.cosmology, *(round(v, 3) for v in figures)]

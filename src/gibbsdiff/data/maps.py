@@ -6,14 +6,17 @@ import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
 from gibbsdiff.data.images import turned
 from gibbsdiff.errors import InputError
+from gibbsdiff.io.fits import SUFFIXES, first_image
 
 
 @dataclass(frozen=True)
@@ -58,21 +61,39 @@ def halve(maps: Tensor, times: int = 1) -> Tensor:
 
 
 def read_snapshots(path: str | Path) -> Tensor:
-    """The array `maps` of an npz file, (snapshots, slabs, side, side), float32."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            maps = file["maps"]
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as trouble:
-        reason = trouble.strerror if isinstance(trouble, OSError) and trouble.strerror else trouble
-        raise InputError(f"{path}: no file of maps ({' '.join(str(reason).split())})") from None
+    """The maps of a file, (snapshots, slabs, side, side), float32.
+
+    An npz file has them as its array `maps`, or as its only array; an npy file is one array, of a
+    FITS file it is the first image. Maps (n, side, side) are n snapshots of one slab.
+    """
+    suffix = Path(path).suffix.lower()
+    maps = first_image(path)[0] if suffix in SUFFIXES else _numpy_array(path)
+    if maps.ndim == 3:
+        maps = maps[:, None]
     if maps.ndim != 4 or maps.shape[-1] != maps.shape[-2] or maps.dtype.kind != "f":
         raise InputError(
-            f"{path}: maps must be floats (snapshots, slabs, side, side), "
+            f"{path}: maps must be floats (snapshots, slabs, side, side) or (maps, side, side), "
             f"not {maps.dtype} {maps.shape}"
         )
-    if not np.isfinite(maps).all():
-        raise InputError(f"{path}: some pixels of its maps are NaN or infinite")
+    bad = int((~np.isfinite(maps)).any((1, 2, 3)).sum())
+    if bad:
+        raise InputError(
+            f"{path}: NaN or infinite pixels in maps of {bad} of {len(maps)} snapshots"
+        )
     return torch.from_numpy(maps.astype(np.float32))
+
+
+def _numpy_array(path: str | Path) -> NDArray[Any]:
+    try:
+        found = np.load(path, allow_pickle=False)
+        if isinstance(found, np.ndarray):
+            return found
+        with found as file:
+            only = file.files[0] if len(file.files) == 1 else "maps"
+            return np.asarray(file[only])
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as trouble:
+        reason = trouble.strerror if isinstance(trouble, OSError) and trouble.strerror else trouble
+        raise InputError(f"{path}: no file of maps ({' '.join(str(reason).split())})") from None
 
 
 def read_maps(path: str | Path, blocks: Blocks | None = None, halved: int = 0) -> Maps:
@@ -90,6 +111,8 @@ def read_maps(path: str | Path, blocks: Blocks | None = None, halved: int = 0) -
             raise InputError(f"{path}: the blocks of train and {role} overlap")
     small = {role: halve(maps, halved) for role, maps in fine.items()}
     mean, sd = float(small["train"].double().mean()), float(small["train"].double().std())
+    if sd == 0:
+        raise InputError(f"{path}: all pixels of the training maps are equal")
     scaled = {role: (maps - mean) / sd for role, maps in small.items()}
     return Maps(mean, sd, (fine["train"] - mean) / sd, **scaled)
 

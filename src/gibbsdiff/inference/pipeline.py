@@ -233,10 +233,12 @@ def _starts(
         centre = problem.centre(problem.y, mode) if problem.centre else (mode.phi, mode.covariance)
     for b, key in enumerate(problem.keys):
         rng = Streams(options.seed, [(*key, 3, chain) for chain in range(options.chains)])
-        if centre is None:
-            rows.append(paper_starts(problem.y[b : b + 1], problem.noise, rng))
-        else:
+        if centre is not None:
             rows.append(spread(centre[0][b], centre[1][b], problem.noise, rng))
+        elif problem.paper_starts is not None:
+            rows.append(problem.paper_starts(problem.y[b : b + 1], rng))
+        else:
+            rows.append(paper_starts(problem.y[b : b + 1], problem.noise, rng))
     return torch.stack(rows)
 
 

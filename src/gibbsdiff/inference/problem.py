@@ -18,7 +18,7 @@ from gibbsdiff.inference.marginal import Mode
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.phi_steps import PhiStep
 from gibbsdiff.noise.base import NoiseModel
-from gibbsdiff.streams import Key
+from gibbsdiff.streams import Key, Streams
 
 Method = Literal["marginal", "gibbs"]
 Starts = Literal["marginal", "prior", "paper"]
@@ -42,6 +42,8 @@ class Problem:
         start: φ (B, d) from y alone, where the search begins; by default the middle of the box.
         centre: The mean (B, d) and covariance (B, d, d) that chains start around, from y and the
             mode; by default the mode's own.
+        paper_starts: Where chains on y (1, C, H, W) start as the paper's, a row for each stream; by
+            default σ by a regression on y, the rest from the prior.
         least_information: A lower bound on the information at the mode, φ (B, d) -> (B, d, d).
         most_steps: Steps of the search, at most.
         by_windows: φ of one large picture comes from windows of it.
@@ -55,6 +57,7 @@ class Problem:
     known: Tensor | None = None
     start: Callable[[Tensor], Tensor] | None = None
     centre: Callable[[Tensor, Mode], tuple[Tensor, Tensor]] | None = None
+    paper_starts: Callable[[Tensor, Streams], Tensor] | None = None
     least_information: Callable[[Tensor], Tensor] | None = None
     most_steps: int = 20
     by_windows: bool = False

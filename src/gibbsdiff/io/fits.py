@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import warnings
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ BLOCK = 2880
 
 #: How BITPIX stores a number, big-endian.
 STORED = {8: "u1", 16: ">i2", 32: ">i4", 64: ">i8", -32: ">f4", -64: ">f8"}
+
+#: How the names of such files end.
+SUFFIXES = (".fits", ".fit", ".fts")
 
 #: Sums over data that are no longer the same.
 SUMS = ("CHECKSUM", "DATASUM")
@@ -52,7 +56,7 @@ def read(content: bytes) -> tuple[Array, FileFormat]:
     )
     file_format = FileFormat(
         "FITS",
-        (".fits", ".fit", ".fts"),
+        SUFFIXES,
         pixels.dtype,
         encode,
         partial(_encode_map, header=header, shape=shape),
@@ -64,6 +68,25 @@ def read(content: bytes) -> tuple[Array, FileFormat]:
         unit_name=str(header.get("BUNIT", "")).strip() or levels,
     )
     return pixels, file_format
+
+
+def first_image(path: str | Path) -> tuple[Array, Any]:
+    """The numbers, scaled, and the header of a file's first image of 2 axes or more."""
+    from astropy.io import fits
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what is wrong with other parts is not our concern
+            with fits.open(path, memmap=False) as file:
+                for hdu in file:
+                    if hdu.is_image and hdu.data is not None and hdu.data.ndim >= 2:
+                        return np.array(hdu.data), hdu.header.copy()
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file") from None
+    except (OSError, ValueError, TypeError, KeyError) as trouble:
+        reason = " ".join(str(trouble).split())[:100]
+        raise InputError(f"{path}: not a readable FITS file ({reason})") from None
+    raise InputError(f"{path}: holds no image")
 
 
 def _planes(shape: tuple[int, ...]) -> int:

@@ -9,6 +9,9 @@ from torch.nn.functional import interpolate
 
 from gibbsdiff.networks.padding import crop, pad_to_multiple
 
+#: The exponents n of the Fourier features sin and cos of 2ⁿ π z.
+FOURIER = (0, 1, 2, 3)
+
 
 def circular_conv(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
     """Build a 3×3 convolution on the torus."""
@@ -83,7 +86,7 @@ class ResUNet(nn.Module):
         *,
         blocks: int = 2,
         embedding: int = 128,
-        fourier: Sequence[int] = (0, 1, 2, 3),
+        fourier: Sequence[int] = FOURIER,
         groups: int = 8,
     ) -> None:
         """Start from PyTorch's default weights."""

@@ -94,6 +94,12 @@ class StationaryNoise(NoiseModel):
         log_n = self.log_power(self.grouping(shape).k.with_frequencies(kx, ky), phi)
         return 0.5 * log_n[..., -len(kx) :].unflatten(-1, (len(radius), angles)).mean(-1)
 
+    def highest_level(self, shape: Shape) -> float:
+        """The largest level, √(mean of N), at the corners of the prior box."""
+        ends = torch.stack([self.low, self.high], -1)
+        phi = torch.cartesian_prod(*ends).reshape(-1, len(ends))
+        return float(self.covariance(shape, phi).level.max())
+
     def covariance(
         self, shape: Shape, phi: Tensor, dtype: torch.dtype = torch.float64
     ) -> SpectralCovariance:

@@ -38,12 +38,26 @@ def available() -> list[str]:
 
 def load_model(name: str | Path) -> SpectralDenoiser:
     """A denoiser, ready to use: a model of the package by name, or a file by path."""
-    return _read(name)[0]
+    path = find(name)
+    metadata, tensors = open_file(path)
+    try:
+        network = UNet(**json.loads(metadata["architecture"]))
+        spectrum = signal_of(json.loads(metadata["signal"]))
+    except (KeyError, TypeError, ValueError) as trouble:
+        raise InputError(f"{path}: its description is damaged ({trouble})") from None
+    fill(network, tensors, path)
+    denoiser = SpectralDenoiser(network, spectrum, _calibration(tensors, path))
+    return channels_last(denoiser).eval().requires_grad_(False)
 
 
 def read_card(name: str | Path) -> dict[str, Any]:
-    """The card that a model was saved with."""
-    return _read(name)[1]
+    """The card that a model of any kind was saved with."""
+    path = find(name)
+    try:
+        card: dict[str, Any] = json.loads(describe(path)["card"])
+    except (KeyError, ValueError) as trouble:
+        raise InputError(f"{path}: its description is damaged ({trouble})") from None
+    return card
 
 
 def save_model(
@@ -93,20 +107,6 @@ def architecture(network: UNet) -> dict[str, Any]:
     }
 
 
-def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
-    path = find(name)
-    metadata, tensors = open_file(path)
-    try:
-        network = UNet(**json.loads(metadata["architecture"]))
-        spectrum = _signal(json.loads(metadata["signal"]))
-        card = json.loads(metadata["card"])
-    except (KeyError, TypeError, ValueError) as trouble:
-        raise InputError(f"{path}: its description is damaged ({trouble})") from None
-    fill(network, tensors, path)
-    denoiser = SpectralDenoiser(network, spectrum, _calibration(tensors, path))
-    return channels_last(denoiser).eval().requires_grad_(False), card
-
-
 def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
     if calibration is None:
         return {}
@@ -133,7 +133,8 @@ def _calibration(tensors: Mapping[str, Tensor], path: Path) -> Calibration | Non
     return Calibration(log_c, scatter, gain)
 
 
-def _signal(fields: dict[str, Any]) -> PowerLawSignal | TabulatedSignal:
+def signal_of(fields: Mapping[str, Any]) -> PowerLawSignal | TabulatedSignal:
+    """The signal whose fields were stored."""
     if "log_power" in fields:
         rows = tuple(tuple(row) for row in fields["log_power"])
         return TabulatedSignal(tuple(fields["log_k"]), rows, fields["mean"])
@@ -152,17 +153,26 @@ def find(name: str | Path) -> Path:
     raise InputError(f"{name}: neither a file nor a model of this package (there are: {known})")
 
 
-def open_file(path: Path, form: str = FORMAT) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """The description and the tensors of a model file of some format."""
+def describe(path: Path) -> dict[str, str]:
+    """What a model file of any kind says of itself; its `format` is the kind."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = dict(file.metadata() or {})
-            if metadata.get("format") != form:
-                raise InputError(f"{path}: a safetensors file, but not a model of this package")
-            return metadata, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as trouble:
         reason = " ".join(str(trouble).split())
         raise InputError(f"{path}: not a safetensors file ({reason})") from None
+    if not metadata.get("format", "").startswith("gibbsdiff-"):
+        raise InputError(f"{path}: a safetensors file, but not a model of this package")
+    return metadata
+
+
+def open_file(path: Path, form: str = FORMAT) -> tuple[dict[str, str], dict[str, Tensor]]:
+    """The description and the tensors of a model file of some format."""
+    metadata = describe(path)
+    if metadata["format"] != form:
+        raise InputError(f"{path}: not a model of this kind: {metadata['format']}, not {form}")
+    with safe_open(path, framework="pt") as file:
+        return metadata, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
 
 
 def fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:

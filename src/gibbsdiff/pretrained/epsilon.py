@@ -17,7 +17,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.networks.original import OriginalUNet, load_lightning
 from gibbsdiff.networks.resunet import ResUNet
-from gibbsdiff.pretrained import channels_last, fill, find, open_file
+from gibbsdiff.pretrained import channels_last, describe, fill, find, open_file
 
 FORMAT = "gibbsdiff-epsilon-1"
 
@@ -45,6 +45,11 @@ def save_epsilon(
         "card": json.dumps(dict(card or {})),
     }
     write_atomically(path, save(tensors, metadata))
+
+
+def is_epsilon(name: str | Path) -> bool:
+    """Whether a model file holds one of the paper's networks."""
+    return describe(find(name))["format"] == FORMAT
 
 
 def load_epsilon(name: str | Path) -> EpsilonDenoiser:

@@ -29,8 +29,9 @@ class DataConfig:
     Crops are random, or the centre of the paper's protocol. Images are held in memory, or read
     by `workers` processes (0: by the training process itself) as they are needed.
 
-    `maps` names a file of periodic maps instead of folders (for `[model] kind = "dust"`), to be
-    `halved` so many times; its `blocks` of snapshots have the roles.
+    `maps` names a file of periodic maps instead of folders (for `[model] kind` "dust", or an
+    ε-network with the family "cmb"), to be `halved` so many times; its `blocks` of snapshots have
+    the roles.
     """
 
     folders: tuple[Folder, ...] = ()
@@ -51,8 +52,9 @@ class ModelConfig:
 
     The package has the denoiser of eq. (4) for photographs, "spectral", and for maps of dust,
     "dust", and the paper's ε-networks, "original" and "resunet". The rest is for these two:
-    channels of the first level (each next one has twice as many), levels ("resunet"), steps of the
-    chain ("original"), β of eq. (1), and the family of their noise.
+    channels of the first level (each next one has twice as many), levels ("resunet"), whether the
+    network also takes Fourier features of its input ("resunet"), steps of the chain ("original"), β
+    of eq. (1), and the family of their noise: power laws on pictures, the CMB on maps.
     """
 
     kind: str = "spectral"
@@ -61,7 +63,8 @@ class ModelConfig:
     steps: int = 5000
     beta_min: float = 0.1
     beta_max: float = 20.0
-    family: Literal["power-law"] = "power-law"
+    family: Literal["power-law", "cmb"] = "power-law"
+    fourier: bool = True
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,10 @@ from torch import Tensor, nn
 from gibbsdiff.data.images import Split
 from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, Process, VariancePreserving
+from gibbsdiff.errors import InputError
 from gibbsdiff.networks.original import OriginalUNet
-from gibbsdiff.networks.resunet import ResUNet
+from gibbsdiff.networks.resunet import FOURIER, ResUNet
+from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.noise.families import PowerLawNoise
 from gibbsdiff.noise.stationary import StationaryNoise
@@ -23,6 +27,7 @@ from gibbsdiff.streams import Streams
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.evaluation import psnr_table
 from gibbsdiff.training.folders import picture_crops, picture_files, scored_pictures
+from gibbsdiff.training.maps import PeriodicMaps, columns, evaluate_maps, loss_6
 from gibbsdiff.training.objective import Objective, Source
 
 
@@ -30,6 +35,7 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
     """E‖ε_θ(z_t, t, φ) - ε‖² per pixel, as in the paper, for t uniform and φ from its prior.
 
     Time is one of the T steps of the discrete chain of "original", any of (0, 1] for "resunet".
+    Power laws are learnt on pictures; the CMB on periodic maps, x = (map - mean)/sd.
     """
 
     parts = ("epsilon",)
@@ -38,7 +44,10 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
     def __init__(self, config: TrainingConfig, data: str | Path = ".") -> None:
         super().__init__(config, data)
         m = config.model
-        self.family: StationaryNoise = {"power-law": PowerLawNoise}[m.family]()
+        self.family: StationaryNoise = {"power-law": PowerLawNoise, "cmb": CMBNoise}[m.family]()
+        self.dust = PeriodicMaps(config, data) if m.family == "cmb" else None
+        if self.dust is not None:
+            self.headline = ("dB above the Wiener filter", "gain")
         self.process: Process = (
             DiscreteVariancePreserving(m.steps, m.beta_min, m.beta_max)
             if m.kind == "original"
@@ -54,12 +63,24 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
         return picture_files(self.config, self.data)
 
     def crops(self) -> Source:
-        """Crops of the training pictures."""
-        return picture_crops(self.config, self.files.train)
+        """Crops of the training pictures, or whole training maps, shifted and turned."""
+        if self.dust is None:
+            return picture_crops(self.config, self.files.train)
+        maps = self.dust.crops()
+        self._check_levels(self.dust.maps.side)
+        return maps
 
     def selection(self) -> Tensor:
-        """The selection pictures by the paper's protocol."""
-        return scored_pictures(self.config, self.files.selection)
+        """The selection pictures by the paper's protocol, or the selection maps."""
+        if self.dust is None:
+            return scored_pictures(self.config, self.files.selection)
+        return self.dust.maps.selection
+
+    def facts(self) -> dict[str, Any]:
+        """Of maps their scale, and S_x, by which searches start."""
+        if self.dust is None:
+            return {}
+        return {"maps": self.dust.facts() | {"spectrum": asdict(self.dust.signal)}}
 
     def model(self) -> EpsilonDenoiser:
         """PyTorch's default weights."""
@@ -69,7 +90,8 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
             network = OriginalUNet(channels, len(self.ranges), m.steps, width=m.width)
         else:
             widths = [m.width * 2**i for i in range(m.levels)]
-            network = ResUNet(channels, len(self.ranges), widths)
+            features = FOURIER if m.fourier else ()
+            network = ResUNet(channels, len(self.ranges), widths, fourier=features)
         return EpsilonDenoiser(network, self.process, self.ranges, self.family.shape_names)
 
     def noisy(
@@ -88,6 +110,17 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
             return streams.integers(1, self.process.steps) / self.process.steps
         return 1 - streams.uniform()
 
+    def _check_levels(self, side: int) -> None:
+        """Refuse a process that ends below the loudest noise of the prior, b(1)/a(1) < level."""
+        m, shape = self.config.model, (side, side)
+        needed, highest = self.family.highest_level(shape), self.process.highest
+        if needed > highest:
+            enough = math.ceil(100 * (2 * math.log1p(needed**2) - m.beta_min)) / 100
+            raise InputError(
+                f"[model] beta_max = {m.beta_max:g}: b(1)/a(1) = {highest:.4g}, but the noise of "
+                f"the prior has levels up to {needed:.4g} at {side}²; {enough:g} is enough"
+            )
+
     def losses(
         self, model: EpsilonDenoiser, x: Tensor, z: Tensor, noise: SpectralCovariance
     ) -> Sequence[Tensor]:
@@ -95,8 +128,12 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
         return (model.losses(x, z, noise),)
 
     def evaluate(self, model: EpsilonDenoiser, images: Tensor) -> dict[str, float]:
-        """PSNR at the true (σ, φ)."""
+        """PSNR at the true (σ, φ); of maps, MSE in dB and how far below the Wiener filter's."""
         c, device = self.config.evaluation, next(model.parameters()).device
+        if self.dust is not None:
+            S_x, cells = self.dust.signal, (c.sigma, c.cosmologies, c.batch)
+            scores = loss_6(model, S_x)
+            return columns(evaluate_maps(scores, S_x, images, self.family, *cells, device=device))
         return psnr_table(model, images, c.sigma, c.phi, c.batch, device=device)
 
     def save(

@@ -24,7 +24,9 @@ from gibbsdiff.training.config import TrainingConfig
 def picture_files(config: TrainingConfig, data: Path) -> Split:
     """The files of the configuration's folders by role."""
     if config.data.maps:
-        raise InputError('[data] maps: a file of maps needs [model] kind = "dust"')
+        raise InputError(
+            '[data] maps: a file of maps needs [model] kind = "dust", or family = "cmb"'
+        )
     return split(data, config.data.folders)
 
 

@@ -43,7 +43,7 @@ class SpectralObjective(Objective[SpectralDenoiser]):
         """The pictures by role."""
         return picture_files(self.config, self.data)
 
-    @cached_property
+    @property
     def signal(self) -> Signal:
         """S_x of the preconditioning."""
         return self.config.signal

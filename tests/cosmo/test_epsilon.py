@@ -1,0 +1,383 @@
+"""The paper's network for cosmology: ε-prediction under the CMB on float maps."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from astropy.io import fits
+
+from gibbsdiff.cosmo.infer import DustModel, dust_model, infer, options_for
+from gibbsdiff.cosmo.mock import mock
+from gibbsdiff.cosmo.moment_start import moments_bytes, new_moments
+from gibbsdiff.data.maps import Blocks, ShiftedMaps, read_maps, read_snapshots
+from gibbsdiff.diffusion.analytic import GaussianDenoiser
+from gibbsdiff.diffusion.denoiser import as_denoiser
+from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
+from gibbsdiff.diffusion.process import VariancePreserving
+from gibbsdiff.diffusion.signal import PowerLawSignal, TabulatedSignal
+from gibbsdiff.errors import InputError
+from gibbsdiff.fourier import half_plane, power
+from gibbsdiff.inference.problem import Options
+from gibbsdiff.noise.cmb import CMBNoise
+from gibbsdiff.pretrained import load_model, read_card
+from gibbsdiff.pretrained.epsilon import architecture, load_epsilon
+from gibbsdiff.streams import Streams
+from gibbsdiff.training.config import (
+    DataConfig,
+    EvaluationConfig,
+    ModelConfig,
+    NetworkConfig,
+    StepConfig,
+    TrainingConfig,
+    read_config,
+)
+from gibbsdiff.training.epsilon import EpsilonObjective
+from gibbsdiff.training.loop import train
+from gibbsdiff.training.maps import evaluate_maps, loss_6
+from gibbsdiff.training.objective import objective_of
+from gibbsdiff.training.optimizer import Schedule
+from gibbsdiff.training.parallel import Processes
+from gibbsdiff.training.trainer import Trainer
+
+SIDE = 32
+BLOCKS = Blocks((0, 3), (5, 5), (5, 5), (7, 7))
+TINY = TrainingConfig(
+    optimizer="adamw",
+    data=DataConfig(maps="maps.npz", blocks=BLOCKS, grey=0.0),
+    # Levels up to 1.416: the prior has 1.387 at 32².
+    model=ModelConfig("resunet", width=8, levels=2, beta_max=2.1, family="cmb"),
+    network=NetworkConfig(1),
+    step=StepConfig(batch=4, crop=SIDE, later_crop=SIDE, clip=math.inf, average=0.0),
+    schedule=Schedule("inverse-sqrt", 3e-3, 0.1),
+    evaluation=EvaluationConfig(sigma=(0.3, 1.0), side=SIDE),
+)
+
+
+@pytest.fixture(scope="module")
+def maps():
+    """Maps of two levels, 3 and 5: not Gaussian, and not on a scale of their own."""
+    law = GaussianDenoiser(PowerLawSignal((1e-3,), (2.6,)))
+    x = law.prior((SIDE, SIDE), Streams.batch(0, 16))
+    return 3 + 2 * (x > 0).float().reshape(8, 2, SIDE, SIDE).numpy()
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory, maps):
+    root = tmp_path_factory.mktemp("data")
+    np.savez(root / "maps.npz", maps=maps)
+    return root
+
+
+@pytest.fixture(scope="module")
+def trained(data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("run")
+    return train(TINY, data, out, steps=2), out / "model.safetensors"
+
+
+def noisy(objective, n, seed=0):
+    rng = torch.Generator().manual_seed(seed)
+    return objective.noisy(torch.zeros(n, 1, SIDE, SIDE), torch.arange(n), n, rng)
+
+
+def test_the_noise_is_the_cmb_at_uniform_times():
+    objective, n = EpsilonObjective(TINY), 500
+    z, noise = noisy(objective, n)
+    t = objective.process.time(noise.level)
+    assert isinstance(objective.process, VariancePreserving)
+    assert abs(float(t.mean()) - 0.5) < 4 / (12 * n) ** 0.5
+    assert torch.quantile(t, 0.9) == pytest.approx(0.9, abs=0.05)
+    # The CMB of the cosmology that the network is told, at the level of the time: no power law.
+    assert noise.shape_names == ("H0", "omega_b")
+    phi = torch.cat([torch.ones(n, 1), noise.shape_parameters], 1).double()
+    of_one = CMBNoise().covariance((SIDE, SIDE), phi)
+    exact = of_one.power * (noise.level / of_one.level).square().view(-1, 1, 1, 1)
+    assert torch.allclose(noise.power.double(), exact, rtol=1e-4)
+    ratio = power(z.double()) / noise.power
+    weight = half_plane((SIDE, SIDE)).weight.reshape(1, 1, SIDE, -1)
+    assert abs(float((ratio * weight).sum() / (n * SIDE**2)) - 1) < 5 * (2 / (n * SIDE**2)) ** 0.5
+    for column, (low, high) in enumerate(objective.ranges):
+        u = (noise.shape_parameters[:, column] - low) / (high - low)
+        assert abs(float(u.mean()) - 0.5) < 4 / (12 * n) ** 0.5
+
+
+class Recorder(torch.nn.Module):
+    """Predicts a given ε, and keeps what it was told."""
+
+    def __init__(self, epsilon):
+        super().__init__()
+        self.epsilon = epsilon
+
+    def forward(self, z, t, phi):
+        self.told = z, t, phi
+        return self.epsilon
+
+
+def test_what_the_network_is_told_and_what_it_is_to_say():
+    """Told z_t = a z, t and (H0, ω_b) on [-1, 1]; the target is (z - x)/σ, σ the noise's level."""
+    objective = EpsilonObjective(TINY)
+    process, noise = objective.process, CMBNoise()
+    cosmologies = [[50.0, 0.0567], [70.0, 0.0321], [90.0, 0.0075]]
+    phi = torch.tensor([[0.7, *c] for c in cosmologies], dtype=torch.float64)
+    covariance = noise.covariance((SIDE, SIDE), phi)
+    rng = Streams.batch(0, 3)
+    x = rng.normal(1, SIDE, SIDE)
+    z = x + covariance.draw(rng, 1)
+    target = (z - x) / covariance.level.view(-1, 1, 1, 1)
+    network = Recorder(target)
+    model = EpsilonDenoiser(network, process, objective.ranges, objective.family.shape_names)
+    assert torch.equal(model.losses(x, z, covariance), torch.zeros(3, dtype=torch.float64))
+    assert torch.allclose(model(z, covariance).mean, x)
+    z_t, t, told = network.told
+    assert torch.allclose(told, torch.tensor([[-1.0, 1.0], [0.0, 0.0], [1.0, -1.0]]).double())
+    assert torch.allclose(process.level(t), covariance.level)
+    # As printed: (z_t - √ᾱ x)/√(1-ᾱ), with a² = ᾱ.
+    a, b = (f(t).view(-1, 1, 1, 1) for f in (process.a, process.b))
+    assert torch.allclose((z_t - a * x) / b, target)
+    assert torch.allclose(a**2 + b**2, torch.ones(3, 1, 1, 1).double())
+
+
+def test_a_step_changes_all_weights_and_20_lower_the_loss(data):
+    config = replace(TINY, model=replace(TINY.model, width=16))
+    objective = objective_of(config, data)
+    trainer = Trainer(objective, objective.crops(), Processes())
+    before = {k: v.clone() for k, v in trainer.denoiser.network.named_parameters()}
+    x = objective.crops().draw(8, torch.Generator().manual_seed(1))
+    z, noise = objective.noisy(x, torch.arange(8), 8, torch.Generator().manual_seed(2))
+
+    def loss():
+        with torch.no_grad():
+            return float(objective.losses(trainer.denoiser, x, z, noise)[0].mean())
+
+    first = loss()
+    trainer.step(0.1)
+    after = dict(trainer.denoiser.network.named_parameters())
+    still = [k for k, v in before.items() if torch.equal(v, after[k])]
+    assert not still
+    for _ in range(20):
+        trainer.step(0.1)
+    assert loss() < 0.9 * first
+
+
+def test_fourier_features_are_a_switch(data, tmp_path):
+    made = {}
+    for fourier in (True, False):
+        config = replace(TINY, model=replace(TINY.model, fourier=fourier))
+        objective = objective_of(config, data)
+        model = objective.model()
+        made[fourier] = model.network.inputs.in_channels
+        objective.save(model, tmp_path / "m.safetensors", {})
+        loaded = load_epsilon(tmp_path / "m.safetensors")
+        assert architecture(loaded.network) == architecture(model.network)
+    assert made == {True: 9, False: 1}
+
+
+def test_denoising_commutes_with_shifts(trained):
+    """Circular padding: shifts by the multiple of the network's levels."""
+    model, _ = trained
+    phi = torch.tensor([[0.5, 70.0, 0.03]], dtype=torch.float64)
+    noise = CMBNoise().covariance((SIDE, SIDE), phi, torch.float32)
+    z = Streams.batch(3, 1).normal(1, SIDE, SIDE, dtype=torch.float32)
+    shift = lambda image: image.roll((8, -4), (-2, -1))  # noqa: E731
+    with torch.no_grad():
+        assert torch.allclose(model(shift(z), noise).mean, shift(model(z, noise).mean), atol=1e-5)
+
+
+def test_the_file_has_the_scale_and_the_spectrum_of_the_maps(data, trained):
+    model, path = trained
+    known = read_maps(data / "maps.npz", BLOCKS)
+    card = read_card(path)["maps"]
+    assert (card["mean"], card["sd"], card["side"]) == (known.mean, known.sd, SIDE)
+    found = dust_model(SIDE, path)
+    assert found.signal == TabulatedSignal.measured(known.train)
+    assert not found.denoiser.error_model
+    assert found.denoiser.names == ("H0", "omega_b")
+    for key, value in model.network.state_dict().items():
+        assert torch.allclose(found.denoiser.network.state_dict()[key], value, atol=1e-3, rtol=1e-3)
+    heading, *rows = (path.parent / "selection.csv").read_text().splitlines()
+    row = dict(zip(heading.split(","), rows[-1].split(","), strict=True))
+    gains = [float(row[f"gain_{s}_67.4_0.0224"]) for s in ("0.3", "1")]
+    assert float(row["gain"]) == pytest.approx(sum(gains) / 2, abs=1e-4)
+    assert float(row["gain"]) == pytest.approx(float(row["psnr"]) - float(row["wiener"]), abs=1e-3)
+
+
+def test_the_wiener_filter_gains_nothing_over_itself(data):
+    known = read_maps(data / "maps.npz", BLOCKS)
+    signal = TabulatedSignal.measured(known.train)
+    scores = loss_6(GaussianDenoiser(signal), signal)
+    cells = evaluate_maps(
+        scores, signal, known.train, CMBNoise(), (0.1, 1.0), ((67.4, 0.0224), (55.0, 0.045))
+    )
+    assert len(cells) == 4
+    for cell in cells:
+        assert cell.gain == pytest.approx(0, abs=1e-3)
+        # On the maps whose spectrum it is, its error is V, by definition of S_x.
+        assert cell.relative == pytest.approx(1, abs=0.15)
+
+
+def mixture():
+    dust = GaussianDenoiser(PowerLawSignal((1e-3,), (2.6,))).prior((SIDE, SIDE), Streams(1, [(0,)]))
+    return mock((0.5, 70.0, 0.032), (dust / dust.std())[0].float(), CMBNoise(), seed=2)
+
+
+BRIEF = Options(chains=2, draws=3, burn_in=1, calls=3, samples=1, transitions=2, warm_up=20)
+
+
+def test_gibbs_runs_with_it_from_the_prior_and_from_the_moment_network(trained):
+    _, path = trained
+    y, noise = mixture(), CMBNoise()
+    found = dust_model(SIDE, path)
+    from_prior = infer(y, found, noise, BRIEF)
+    assert from_prior.how == ("starts from the prior",)
+    assert from_prior.phi.shape == (2, 3, 3)
+    assert bool(((from_prior.phi >= noise.low) & (from_prior.phi <= noise.high)).all())
+    beside = path.with_suffix(".moments.npz")
+    beside.write_bytes(moments_bytes(new_moments(SIDE, noise)))
+    try:
+        with_moments = infer(y, dust_model(SIDE, path), noise, BRIEF)
+    finally:
+        beside.unlink()
+    assert with_moments.how == ("starts as the paper",)
+    assert not torch.equal(with_moments.phi, from_prior.phi)
+    # A draw is a map on the scale of the mixture, and the mean is one, too.
+    assert with_moments.mean.shape == with_moments.samples[0].shape == y.y.shape
+    assert torch.isfinite(with_moments.samples).all()
+
+
+class WienerEpsilon(torch.nn.Module):
+    """ε = (z - D)/σ by the Wiener filter of Gaussian dust, from what a network is told."""
+
+    def __init__(self, exact, process, noise):
+        super().__init__()
+        self.exact, self.process, self.noise = exact, process, noise
+
+    def forward(self, z_t, t, phi):
+        low, high = self.noise.low[1:], self.noise.high[1:]
+        cosmology = low + (phi + 1) * (high - low) / 2
+        one = self.noise.covariance(
+            z_t.shape[-2:], torch.cat([torch.ones(len(t), 1), cosmology], 1)
+        )
+        level = self.process.level(t)
+        z = z_t / self.process.a(t).view(-1, 1, 1, 1)
+        mean = self.exact(z, one.scaled(level / one.level)).mean
+        return (z - mean) / level.view(-1, 1, 1, 1)
+
+
+def test_draws_by_an_exact_epsilon_are_those_of_the_wiener_filter():
+    """Level, scale and cosmology go to the network and come back, at every level of a draw."""
+    exact, noise = GaussianDenoiser(PowerLawSignal((1e-3,), (2.6,))), CMBNoise()
+    process = VariancePreserving(0.1, 2.1)
+    ranges = [(p.low, p.high) for p in noise.parameters[1:]]
+    network = WienerEpsilon(exact, process, noise)
+    model = EpsilonDenoiser(network, process, ranges, noise.shape_names)
+    spectrum = {"amplitude": [1e-3], "slope": [2.6], "mean": 0.0}
+    found = DustModel(model, {"maps": {"side": SIDE, "spectrum": spectrum}})
+    assert found.signal == exact.signal
+
+    def mean(z, covariance):
+        return exact(z, covariance).mean
+
+    covariance = noise.covariance((SIDE, SIDE), noise.draw_prior(Streams.batch(0, 5)))
+    y = mixture().y.double().expand(5, -1, -1, -1)
+    draw = options_for(found, noise, Options(calls=6)).draw_x
+    mine, same = (
+        draw(as_denoiser(d), y, covariance, Streams.batch(1, 5)) for d in (found.denoiser, mean)
+    )
+    torch.testing.assert_close(mine.x, same.x, rtol=0, atol=1e-9)
+    assert torch.equal(mine.calls, same.calls)
+    assert int(mine.calls.min()) == 6
+
+
+def test_maps_of_ones_own(tmp_path, maps):
+    flat = maps.reshape(16, SIDE, SIDE)
+    np.savez(tmp_path / "own.npz", my_maps=flat)
+    np.save(tmp_path / "own.npy", flat)
+    fits.PrimaryHDU(flat).writeto(tmp_path / "own.fits")
+    fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(maps)]).writeto(tmp_path / "four.fits")
+    expected = torch.from_numpy(maps).flatten(0, 1)[:, None]
+    for name in ("own.npz", "own.npy", "own.fits"):
+        assert torch.equal(read_snapshots(tmp_path / name), expected)
+    assert torch.equal(read_snapshots(tmp_path / "four.fits"), torch.from_numpy(maps))
+    blocks = Blocks((0, 9), (10, 12), (10, 12), (13, 15))
+    config = replace(TINY, data=replace(TINY.data, maps="own.fits", blocks=blocks))
+    source = objective_of(config, tmp_path).crops()
+    assert isinstance(source, ShiftedMaps)
+    assert len(source.maps) == 10
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": replace(TINY.model, beta_max=2.0)}, r"beta_max = 2: .*1\.387 at 32²; 2\.05 is"),
+        ({"model": replace(TINY.model, family="power-law")}, r'maps needs .* family = "cmb"'),
+        ({"network": NetworkConfig(3)}, "one channel"),
+        ({"data": replace(TINY.data, maps="")}, "need a file"),
+        ({"step": StepConfig(crop=16, later_crop=16)}, "must be 32"),
+        ({"data": replace(TINY.data, maps="nan.npy")}, r"nan\.npy: NaN .* 1 of 8 snapshots"),
+        ({"data": replace(TINY.data, maps="flat.npy")}, r"flat\.npy: all pixels .* are equal"),
+        ({"data": replace(TINY.data, maps="oblong.fits")}, r"oblong\.fits: .*\(8, 1, 32, 16\)"),
+        ({"data": replace(TINY.data, maps="bytes.npy")}, r"bytes\.npy: .* not uint8"),
+        ({"data": replace(TINY.data, maps="bad.fits")}, r"bad\.fits: not a readable FITS"),
+        ({"data": replace(TINY.data, maps="none.fits")}, r"none\.fits: no such file"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(data, tmp_path, maps, change, message):
+    np.savez(tmp_path / "maps.npz", maps=maps)
+    hole = maps.copy()
+    hole[3, 1, 4, 5] = np.nan
+    np.save(tmp_path / "nan.npy", hole)
+    np.save(tmp_path / "flat.npy", np.ones_like(maps))
+    np.save(tmp_path / "bytes.npy", maps.astype(np.uint8))
+    fits.PrimaryHDU(maps[:, 0, :, :16]).writeto(tmp_path / "oblong.fits")
+    (tmp_path / "bad.fits").write_bytes(b"nonsense")
+    with pytest.raises(InputError, match=message) as trouble:
+        train(replace(TINY, **change), tmp_path, tmp_path / "out", steps=1)
+    assert "\n" not in str(trouble.value)
+
+
+def test_models_of_the_wrong_kind(trained, tmp_path):
+    _, path = trained
+    found, noise = dust_model(SIDE, path), CMBNoise()
+    with pytest.raises(InputError, match="not a model of this kind"):
+        load_model(path)
+    with pytest.raises(InputError, match="knows maps of side 32, not 64"):
+        dust_model(64, path)
+    with pytest.raises(InputError, match="marginal method needs a denoiser that models its own"):
+        infer(mixture(), found, noise, Options("marginal", calls=3))
+    with pytest.raises(InputError, match="calls 1: "):
+        infer(mixture(), found, noise, replace(BRIEF, calls=1))
+    with pytest.raises(InputError, match=r"σ = .* is above b\(1\)/a\(1\)"):
+        infer(mixture(), found, CMBNoise(sigma=(1.8, 2.0)), BRIEF)
+    pictures = EpsilonObjective(TrainingConfig(model=ModelConfig("resunet", width=8, levels=1)))
+    pictures.save(pictures.model(), tmp_path / "pictures.safetensors", {})
+    with pytest.raises(InputError, match="not a model of dust maps"):
+        dust_model(SIDE, tmp_path / "pictures.safetensors")
+
+
+@pytest.mark.parametrize(("name", "size"), [("paper-cosmo", 12.5e6), ("paper-cosmo-small", 1.34e6)])
+def test_the_configurations_of_the_project(name, size, request):
+    config = read_config(request.config.rootpath / "configs" / f"{name}.toml")
+    side = 256 >> config.data.halved
+    assert config.step.crop == config.step.later_crop == config.evaluation.side == side
+    assert (config.model.kind, config.model.family) == ("resunet", "cmb")
+    assert config.optimizer == "adamw"
+    assert config.schedule.kind == "inverse-sqrt"
+    objective = objective_of(config)
+    # The paper's b(1)/a(1) = 1.363 of β_max = 2 does not cover the prior at 128².
+    assert objective.family.highest_level((side, side)) < objective.process.highest < 1.38
+    with torch.device("meta"):
+        network = objective.model().network
+    assert sum(p.numel() for p in network.parameters()) == pytest.approx(size, rel=0.01)
+    assert network.multiple == 8
+
+
+def test_the_loudest_noise_is_at_a_corner_of_the_prior():
+    noise = CMBNoise()
+    u = Streams(0, [(0,)]).uniform(500, 3)[0]
+    phi = noise.low + u * (noise.high - noise.low)
+    levels = noise.covariance((SIDE, SIDE), phi).level
+    assert float(levels.max()) <= noise.highest_level((SIDE, SIDE))
+    edge = torch.tensor([[1.2, 50.0, 0.0567]], dtype=torch.float64)
+    corner = float(noise.covariance((SIDE, SIDE), edge).level)
+    assert noise.highest_level((SIDE, SIDE)) == pytest.approx(corner)
