@@ -11,7 +11,7 @@ from astropy.io import fits
 from gibbsdiff.cosmo.infer import DustModel, dust_model, infer, options_for
 from gibbsdiff.cosmo.mock import mock
 from gibbsdiff.cosmo.moment_start import moments_bytes, new_moments
-from gibbsdiff.data.maps import Blocks, ShiftedMaps, read_maps, read_snapshots
+from gibbsdiff.data.maps import Blocks, read_maps
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.denoiser import as_denoiser
 from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
@@ -289,21 +289,14 @@ def test_draws_by_an_exact_epsilon_are_those_of_the_wiener_filter():
     assert int(mine.calls.min()) == 6
 
 
-def test_maps_of_ones_own(tmp_path, maps):
-    flat = maps.reshape(16, SIDE, SIDE)
-    np.savez(tmp_path / "own.npz", my_maps=flat)
-    np.save(tmp_path / "own.npy", flat)
-    fits.PrimaryHDU(flat).writeto(tmp_path / "own.fits")
-    fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(maps)]).writeto(tmp_path / "four.fits")
-    expected = torch.from_numpy(maps).flatten(0, 1)[:, None]
-    for name in ("own.npz", "own.npy", "own.fits"):
-        assert torch.equal(read_snapshots(tmp_path / name), expected)
-    assert torch.equal(read_snapshots(tmp_path / "four.fits"), torch.from_numpy(maps))
+def test_it_trains_on_a_fits_cube_of_ones_own(tmp_path, maps):
+    fits.PrimaryHDU(maps.reshape(16, SIDE, SIDE)).writeto(tmp_path / "own.fits")
     blocks = Blocks((0, 9), (10, 12), (10, 12), (13, 15))
     config = replace(TINY, data=replace(TINY.data, maps="own.fits", blocks=blocks))
-    source = objective_of(config, tmp_path).crops()
-    assert isinstance(source, ShiftedMaps)
-    assert len(source.maps) == 10
+    train(config, tmp_path, tmp_path / "out", steps=1)
+    found = dust_model(SIDE, tmp_path / "out" / "model.safetensors")
+    assert found.card["maps"]["train"] == 10
+    assert found.card["maps"]["mean"] == pytest.approx(float(maps.reshape(16, -1)[:10].mean()))
 
 
 @pytest.mark.parametrize(
@@ -347,8 +340,8 @@ def test_models_of_the_wrong_kind(trained, tmp_path):
         infer(mixture(), found, noise, Options("marginal", calls=3))
     with pytest.raises(InputError, match="calls 1: "):
         infer(mixture(), found, noise, replace(BRIEF, calls=1))
-    with pytest.raises(InputError, match=r"σ = .* is above b\(1\)/a\(1\)"):
-        infer(mixture(), found, CMBNoise(sigma=(1.8, 2.0)), BRIEF)
+    with pytest.raises(InputError, match=r"sigma: the level 1\.618 .*above b\(1\)/a\(1\)"):
+        infer(mixture(), found, CMBNoise(sigma=(0.05, 1.4)), BRIEF)
     pictures = EpsilonObjective(TrainingConfig(model=ModelConfig("resunet", width=8, levels=1)))
     pictures.save(pictures.model(), tmp_path / "pictures.safetensors", {})
     with pytest.raises(InputError, match="not a model of dust maps"):

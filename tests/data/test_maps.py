@@ -5,8 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from astropy.io import fits
 
-from gibbsdiff.data.maps import Blocks, ShiftedMaps, halve, read_maps
+from gibbsdiff.data.maps import Blocks, ShiftedMaps, halve, read_maps, read_snapshots
 from gibbsdiff.errors import InputError
 
 BLOCKS = Blocks((0, 3), (5, 5), (5, 5), (7, 7))
@@ -88,3 +89,38 @@ def test_files_that_hold_no_maps(tmp_path, file):
         np.savez(tmp_path / f"{name}.npz", maps=array)
         with pytest.raises(InputError, match=rf"{name}\.npz"):
             read_maps(tmp_path / f"{name}.npz")
+
+
+def test_maps_of_ones_own_are_snapshots_of_one_slab(tmp_path, file):
+    maps = np.load(file)["maps"]
+    flat = maps.reshape(16, 32, 32)
+    np.savez(tmp_path / "own.npz", my_maps=flat)
+    np.save(tmp_path / "own.npy", flat)
+    fits.PrimaryHDU(flat).writeto(tmp_path / "own.fits")
+    fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(maps)]).writeto(tmp_path / "four.FIT")
+    for name in ("own.npz", "own.npy", "own.fits"):
+        assert np.array_equal(read_snapshots(tmp_path / name).numpy(), flat[:, None])
+    assert np.array_equal(read_snapshots(tmp_path / "four.FIT").numpy(), maps)
+    known = read_maps(tmp_path / "own.fits", BLOCKS)
+    back = known.train * known.sd + known.mean
+    assert np.allclose(back.numpy()[:, 0], flat[:4], atol=1e-5)
+
+
+def test_scaled_integers_of_a_fits_file_are_floats(tmp_path, file):
+    maps = np.load(file)["maps"][:, 0].astype(np.float64)
+    hdu = fits.PrimaryHDU(maps.copy())  # it is scaled in place
+    hdu.scale("int16", bscale=0.001, bzero=4.0)
+    hdu.writeto(tmp_path / "scaled.fits")
+    found = read_snapshots(tmp_path / "scaled.fits")
+    assert np.allclose(found.numpy()[:, 0], maps, atol=0.00051)
+
+
+def test_holes_are_counted_and_maps_of_one_value_refused(tmp_path, file):
+    maps = np.load(file)["maps"]
+    maps[3, 1, 4, 5], maps[6, 0, 0, 0] = np.nan, np.inf
+    np.save(tmp_path / "holes.npy", maps)
+    with pytest.raises(InputError, match=r"holes\.npy: NaN or infinite .* 2 of 8 snapshots"):
+        read_snapshots(tmp_path / "holes.npy")
+    np.save(tmp_path / "one.npy", np.ones((8, 32, 32)))
+    with pytest.raises(InputError, match=r"one\.npy: all pixels of the training maps are equal"):
+        read_maps(tmp_path / "one.npy", BLOCKS)

@@ -31,7 +31,7 @@ def train(
     init: Annotated[Path | None, typer.Option(help="Model file to start from.")] = None,
     device: Device = "auto",
 ) -> None:
-    """Train a network on folders of images.
+    """Train a network on folders of images, or on a file of maps.
 
     In several processes: torchrun --nproc_per_node N -m gibbsdiff.cli train …
     """

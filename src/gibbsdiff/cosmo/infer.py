@@ -190,8 +190,16 @@ def options_for(found: DustModel, noise: StationaryNoise, options: Options) -> O
     """Options whose draws of dust take their last step from the least σ that was trained on.
 
     Without an error model there is no search: chains start where the moment network says, if there
-    is one, and one call is no draw.
+    is one, and one call is no draw. The whole prior must lie on an ε-network's process.
     """
+    if isinstance(found.denoiser, EpsilonDenoiser):
+        highest = found.denoiser.process.highest
+        loudest = noise.highest_level((found.side, found.side))
+        if loudest > highest:
+            raise InputError(
+                f"sigma: the level {loudest:.4g} at the prior's upper end is above b(1)/a(1) = "
+                f"{highest:.4g}, the highest that the model knows"
+            )
     if not found.denoiser.error_model:
         known = found.moments is not None and found.moments.fits(noise)
         if options.method == "gibbs" and options.starts is None and known:

@@ -77,7 +77,7 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
         return self.dust.maps.selection
 
     def facts(self) -> dict[str, Any]:
-        """Of maps their scale, and S_x, by which searches start."""
+        """Of maps their scale and S_x."""
         if self.dust is None:
             return {}
         return {"maps": self.dust.facts() | {"spectrum": asdict(self.dust.signal)}}
