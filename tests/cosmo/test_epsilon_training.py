@@ -8,20 +8,16 @@ import pytest
 import torch
 from astropy.io import fits
 
-from gibbsdiff.cosmo.infer import DustModel, dust_model, infer, options_for
-from gibbsdiff.cosmo.mock import mock
-from gibbsdiff.cosmo.moment_start import moments_bytes, new_moments
+from gibbsdiff.cosmo.infer import dust_model
 from gibbsdiff.data.maps import Blocks, read_maps
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.denoiser import as_denoiser
 from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
 from gibbsdiff.diffusion.process import VariancePreserving
 from gibbsdiff.diffusion.signal import PowerLawSignal, TabulatedSignal
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import half_plane, power
-from gibbsdiff.inference.problem import Options
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.pretrained import load_model, read_card
+from gibbsdiff.pretrained import read_card
 from gibbsdiff.pretrained.epsilon import architecture, load_epsilon
 from gibbsdiff.streams import Streams
 from gibbsdiff.training.config import (
@@ -216,79 +212,6 @@ def test_the_wiener_filter_gains_nothing_over_itself(data):
         assert cell.relative == pytest.approx(1, abs=0.15)
 
 
-def mixture():
-    dust = GaussianDenoiser(PowerLawSignal((1e-3,), (2.6,))).prior((SIDE, SIDE), Streams(1, [(0,)]))
-    return mock((0.5, 70.0, 0.032), (dust / dust.std())[0].float(), CMBNoise(), seed=2)
-
-
-BRIEF = Options(chains=2, draws=3, burn_in=1, calls=3, samples=1, transitions=2, warm_up=20)
-
-
-def test_gibbs_runs_with_it_from_the_prior_and_from_the_moment_network(trained):
-    _, path = trained
-    y, noise = mixture(), CMBNoise()
-    found = dust_model(SIDE, path)
-    from_prior = infer(y, found, noise, BRIEF)
-    assert from_prior.how == ("starts from the prior",)
-    assert from_prior.phi.shape == (2, 3, 3)
-    assert bool(((from_prior.phi >= noise.low) & (from_prior.phi <= noise.high)).all())
-    beside = path.with_suffix(".moments.npz")
-    beside.write_bytes(moments_bytes(new_moments(SIDE, noise)))
-    try:
-        with_moments = infer(y, dust_model(SIDE, path), noise, BRIEF)
-    finally:
-        beside.unlink()
-    assert with_moments.how == ("starts as the paper",)
-    assert not torch.equal(with_moments.phi, from_prior.phi)
-    # A draw is a map on the scale of the mixture, and the mean is one, too.
-    assert with_moments.mean.shape == with_moments.samples[0].shape == y.y.shape
-    assert torch.isfinite(with_moments.samples).all()
-
-
-class WienerEpsilon(torch.nn.Module):
-    """ε = (z - D)/σ by the Wiener filter of Gaussian dust, from what a network is told."""
-
-    def __init__(self, exact, process, noise):
-        super().__init__()
-        self.exact, self.process, self.noise = exact, process, noise
-
-    def forward(self, z_t, t, phi):
-        low, high = self.noise.low[1:], self.noise.high[1:]
-        cosmology = low + (phi + 1) * (high - low) / 2
-        one = self.noise.covariance(
-            z_t.shape[-2:], torch.cat([torch.ones(len(t), 1), cosmology], 1)
-        )
-        level = self.process.level(t)
-        z = z_t / self.process.a(t).view(-1, 1, 1, 1)
-        mean = self.exact(z, one.scaled(level / one.level)).mean
-        return (z - mean) / level.view(-1, 1, 1, 1)
-
-
-def test_draws_by_an_exact_epsilon_are_those_of_the_wiener_filter():
-    """Level, scale and cosmology go to the network and come back, at every level of a draw."""
-    exact, noise = GaussianDenoiser(PowerLawSignal((1e-3,), (2.6,))), CMBNoise()
-    process = VariancePreserving(0.1, 2.1)
-    ranges = [(p.low, p.high) for p in noise.parameters[1:]]
-    network = WienerEpsilon(exact, process, noise)
-    model = EpsilonDenoiser(network, process, ranges, noise.shape_names)
-    spectrum = {"amplitude": [1e-3], "slope": [2.6], "mean": 0.0}
-    found = DustModel(model, {"maps": {"side": SIDE, "spectrum": spectrum}})
-    assert found.signal == exact.signal
-
-    def mean(z, covariance):
-        return exact(z, covariance).mean
-
-    covariance = noise.covariance((SIDE, SIDE), noise.draw_prior(Streams.batch(0, 5)))
-    y = mixture().y.double().expand(5, -1, -1, -1)
-    draw = options_for(found, noise, Options(calls=6)).draw_x
-    mine, same = (
-        draw(as_denoiser(d), y, covariance, Streams.batch(1, 5)) for d in (found.denoiser, mean)
-    )
-    torch.testing.assert_close(mine.x, same.x, rtol=0, atol=1e-9)
-    assert torch.equal(mine.calls, same.calls)
-    assert int(mine.calls.min()) == 6
-
-
 def test_it_trains_on_a_fits_cube_of_ones_own(tmp_path, maps):
     fits.PrimaryHDU(maps.reshape(16, SIDE, SIDE)).writeto(tmp_path / "own.fits")
     blocks = Blocks((0, 9), (10, 12), (10, 12), (13, 15))
@@ -329,25 +252,6 @@ def test_what_does_not_fit_is_one_line(data, tmp_path, maps, change, message):
     assert "\n" not in str(trouble.value)
 
 
-def test_models_of_the_wrong_kind(trained, tmp_path):
-    _, path = trained
-    found, noise = dust_model(SIDE, path), CMBNoise()
-    with pytest.raises(InputError, match="not a model of this kind"):
-        load_model(path)
-    with pytest.raises(InputError, match="knows maps of side 32, not 64"):
-        dust_model(64, path)
-    with pytest.raises(InputError, match="marginal method needs a denoiser that models its own"):
-        infer(mixture(), found, noise, Options("marginal", calls=3))
-    with pytest.raises(InputError, match="calls 1: "):
-        infer(mixture(), found, noise, replace(BRIEF, calls=1))
-    with pytest.raises(InputError, match=r"sigma: the level 1\.618 .*above b\(1\)/a\(1\)"):
-        infer(mixture(), found, CMBNoise(sigma=(0.05, 1.4)), BRIEF)
-    pictures = EpsilonObjective(TrainingConfig(model=ModelConfig("resunet", width=8, levels=1)))
-    pictures.save(pictures.model(), tmp_path / "pictures.safetensors", {})
-    with pytest.raises(InputError, match="not a model of dust maps"):
-        dust_model(SIDE, tmp_path / "pictures.safetensors")
-
-
 @pytest.mark.parametrize(("name", "size"), [("paper-cosmo", 12.5e6), ("paper-cosmo-small", 1.34e6)])
 def test_the_configurations_of_the_project(name, size, request):
     config = read_config(request.config.rootpath / "configs" / f"{name}.toml")
@@ -374,3 +278,13 @@ def test_the_loudest_noise_is_at_a_corner_of_the_prior():
     edge = torch.tensor([[1.2, 50.0, 0.0567]], dtype=torch.float64)
     corner = float(noise.covariance((SIDE, SIDE), edge).level)
     assert noise.highest_level((SIDE, SIDE)) == pytest.approx(corner)
+
+
+def test_the_command_refuses_maps_with_holes(tmp_path, command, request):
+    config = request.config.rootpath / "configs" / "paper-cosmo-small.toml"
+    (tmp_path / "dust").mkdir()
+    maps = np.zeros((24, 1, 16, 16), dtype=np.float32)
+    maps[2, 0, 1, 1] = np.nan
+    np.savez(tmp_path / "dust" / "maps.npz", maps=maps)
+    result = command("train", config, "--data", tmp_path, "--out", tmp_path / "run", "--steps", 1)
+    assert "maps.npz: NaN or infinite pixels in maps of 1 of 24" in result.refusal()
