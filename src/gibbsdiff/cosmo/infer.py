@@ -123,7 +123,7 @@ def centre_of(
     return mode.phi, mode.covariance
 
 
-def problem_of(
+def patch_problem(
     y: Tensor,
     denoiser: Denoiser,
     signal: Signal,
@@ -178,6 +178,8 @@ def infer(
 ) -> Posterior:
     """The joint posterior p(dust, σ, H0, ω_b | y) of one mixture."""
     signal, denoiser = found.denoiser.signal, on_device(found.denoiser, device)
-    problem = problem_of(mixture.y[None], denoiser, signal, noise, found.moments, seed=options.seed)
+    problem = patch_problem(
+        mixture.y[None], denoiser, signal, noise, found.moments, seed=options.seed
+    )
     (posterior,) = pipeline.infer(problem, with_floor(options), progress)
     return replace(posterior, unit=mixture.unit, truth=mixture.truth)
