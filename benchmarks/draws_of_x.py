@@ -20,7 +20,7 @@ import torch
 
 from gibbsdiff import Options, PowerLawNoise, few_step, load_model
 from gibbsdiff.data.images import image_files, protocol_crop, protocol_images
-from gibbsdiff.inference.denoise import problem_of
+from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.pipeline import search
 from gibbsdiff.inference.second_stage import refine
 from gibbsdiff.training.evaluation import observed
@@ -54,7 +54,7 @@ def crops(folder):
 
 def first_stage(y, denoiser):
     """The search of `gibbsdiff.denoise`, image by image."""
-    problems = [problem_of(row, PowerLawNoise(), {}, denoiser, "periodic")[0] for row in y]
+    problems = [picture_problem(row, PowerLawNoise(), {}, denoiser, "periodic")[0] for row in y]
     return [search(p, Options("marginal", second_stage=True)) for p in problems]
 
 

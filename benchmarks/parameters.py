@@ -26,7 +26,7 @@ import torch
 
 from gibbsdiff import Options, PowerLawNoise, Streams, infer, load_model
 from gibbsdiff.data.images import protocol_images, split
-from gibbsdiff.inference.denoise import problem_of
+from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.training.config import read_config
 from gibbsdiff.training.error_table import quadrants
 from records import Records
@@ -58,7 +58,7 @@ def record(records, method, image, x, denoiser):
     if method == "gibbs":
         options = replace(options, checkpoint=checkpoint)
     start = time.process_time()
-    problem, _ = problem_of(y, NOISE, {}, denoiser, "periodic")
+    problem, _ = picture_problem(y, NOISE, {}, denoiser, "periodic")
     (found,) = infer(problem, options)
     if found.interrupted:
         raise KeyboardInterrupt

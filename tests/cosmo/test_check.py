@@ -10,7 +10,7 @@ import torch
 
 from gibbsdiff import cli
 from gibbsdiff.cosmo import verdict
-from gibbsdiff.cosmo.bands import LEAST, RATIO, Spectra, bands, compare
+from gibbsdiff.cosmo.bands import LEAST, RATIO, BandSpectra, bands, compare
 from gibbsdiff.cosmo.check import MockRecord, MockRun, check, judge, mixture_of, truth_of
 from gibbsdiff.cosmo.gaussian import fisher, gaussian_sd
 from gibbsdiff.cosmo.infer import dust_model
@@ -155,7 +155,7 @@ def test_a_record_has_both_standard_deviations(maps, model, method):
 
 
 def record(mock, z=0.0, width=1.0, rhat=1.0, ess=500.0):
-    fine = Spectra([1.0, 1.2], [0.01, 0.02])
+    fine = BandSpectra([1.0, 1.2], [0.01, 0.02])
     return MockRecord(
         mock,
         "",

@@ -6,7 +6,7 @@ import torch
 from PIL import Image
 
 from gibbsdiff.data.images import RandomCrops, centre, image_files, read_image
-from gibbsdiff.data.loader import LoadedCrops, Samples
+from gibbsdiff.data.loader import CropSamples, LoadedCrops
 from gibbsdiff.errors import InputError
 
 RNG = torch.Generator()
@@ -27,7 +27,7 @@ def batches(source, steps, count=4, rows=range(4)):
 
 
 def test_batches_do_not_depend_on_the_number_of_workers(files):
-    samples = Samples(files, 16, seed=3)
+    samples = CropSamples(files, 16, seed=3)
     alone, helped = LoadedCrops(samples), LoadedCrops(samples, workers=2)
     for one, two in zip(batches(alone, range(3)), batches(helped, range(3)), strict=True):
         assert one.shape == (4, 3, 16, 16)
@@ -36,19 +36,19 @@ def test_batches_do_not_depend_on_the_number_of_workers(files):
 
 
 def test_a_run_resumes_at_any_step_and_a_process_reads_its_rows(files):
-    samples = Samples(files, 16, seed=3)
+    samples = CropSamples(files, 16, seed=3)
     whole = batches(LoadedCrops(samples), range(6))
     assert torch.equal(batches(LoadedCrops(samples), [4])[0], whole[4])
     back = LoadedCrops(samples)
     assert all(map(torch.equal, batches(back, [4, 5, 0, 1]), [whole[i] for i in (4, 5, 0, 1)]))
     mine = batches(LoadedCrops(samples), range(6), rows=[1, 3])
     assert all(torch.equal(part, batch[[1, 3]]) for part, batch in zip(mine, whole, strict=True))
-    assert not torch.equal(whole[0], batches(LoadedCrops(Samples(files, 16, seed=4)), [0])[0])
+    assert not torch.equal(whole[0], batches(LoadedCrops(CropSamples(files, 16, seed=4)), [0])[0])
 
 
 def test_an_epoch_has_every_image_once(files):
     crops = {name: centre(read_image(name), 16) for name in files}
-    samples = Samples(files, 16, crops="protocol", symmetries="none")
+    samples = CropSamples(files, 16, crops="protocol", symmetries="none")
     for epoch in range(3):
         read = [samples[5 * epoch + i] for i in range(5)]
         assert all(sum(torch.equal(crop, r) for r in read) == 1 for crop in crops.values())
@@ -56,7 +56,7 @@ def test_an_epoch_has_every_image_once(files):
 
 def test_horizontal_flips_are_the_only_ones(files):
     image = centre(read_image(files[0]), 16)
-    samples = Samples(files[:1], 16, crops="protocol", symmetries="horizontal")
+    samples = CropSamples(files[:1], 16, crops="protocol", symmetries="horizontal")
     flipped = [torch.equal(samples[n], image.flip(2)) for n in range(40)]
     same = [torch.equal(samples[n], image) for n in range(40)]
     assert all(a != b for a, b in zip(flipped, same, strict=True))
@@ -70,6 +70,6 @@ def test_horizontal_flips_are_the_only_ones(files):
 
 def test_the_crop_stays_as_it_is(files):
     with pytest.raises(InputError, match="later_crop = crop"):
-        LoadedCrops(Samples(files, 24)).batch(0, 4, 16, range(4), RNG)
+        LoadedCrops(CropSamples(files, 24)).batch(0, 4, 16, range(4), RNG)
     with pytest.raises(InputError, match="no image to train on"):
-        Samples([], 16)
+        CropSamples([], 16)

@@ -5,7 +5,15 @@ from functools import partial
 import pytest
 import torch
 
-from gibbsdiff import GaussianDenoiser, InputError, Options, PowerLawSignal, denoise, few_step
+from gibbsdiff import (
+    GaussianDenoiser,
+    InputError,
+    Options,
+    PowerLawSignal,
+    conjugate_amplitude,
+    denoise,
+    few_step,
+)
 
 GAUSSIAN = GaussianDenoiser(PowerLawSignal((2e-3,), (2.0,), 0.4))
 PICTURE = torch.rand(1, 16, 16, generator=torch.Generator().manual_seed(0))
@@ -38,15 +46,17 @@ def test_burn_in_is_counted_in_calls_and_left_out_of_the_draws():
         "model": GAUSSIAN,
         "method": "gibbs",
         "boundary": "periodic",
+        "noise": "white",
+        "phi_step": conjugate_amplitude,
         "chains": 2,
         "calls": 1,
     }
     short = denoise(PICTURE, draws=6, burn_in=1, **settings)
-    assert short.phi.shape == (2, 6, 2)
+    assert short.phi.shape == (2, 6, 1)
     assert short.calls == 2 * (1 + 1 + 6) + calls_of_the_search()
 
 
 def calls_of_the_search():
     """What the search before the chains took."""
     options = {"model": GAUSSIAN, "method": "marginal", "boundary": "periodic", "samples": 0}
-    return denoise(PICTURE, second_stage=False, **options).calls
+    return denoise(PICTURE, noise="white", second_stage=False, **options).calls

@@ -32,7 +32,7 @@ def log_evidence(y, covariance):
 def observe(truth, variance, seed):
     x = 0.4 + truth.field(truth.signal_spectrum(variance.shape), (seed, 0))[0]
     noise = np.random.default_rng((seed, 1)).standard_normal(variance.shape)
-    return x, x + np.sqrt(variance) * noise
+    return x, (x + np.sqrt(variance) * noise).astype(np.float32)  # fewer conjugate gradients
 
 
 def moments(grid, log_p):
@@ -60,36 +60,33 @@ def exact_step(noise, statistic, phi, rng):
 
 
 def test_weights_up_to_a_scale(truth):
-    """σ of v = σ²/w by HMC and by an exact step, through both boundaries of the front door."""
+    """σ of v = σ²/w by an exact step, through both boundaries of the front door."""
     _, y = observe(truth, 0.25 / WEIGHT, 1)
     noise, S = PixelNoise.weighted(WEIGHT), signal_covariance(truth, SHAPE)
     grid = np.linspace(0.3, 0.8, 120)[:, None]
     exact = moments(grid, [log_evidence(y, S + np.diag(s**2 / WEIGHT.ravel())) for (s,) in grid])
-    observation = ObservationModel(noise, SHAPE)
-    problem = Problem(torch.tensor(y)[None, None], noise, truth.GAUSSIAN, observation)
-    (hmc,) = infer(problem, HMC)
-    agrees(hmc, *exact)
-    options = {"chains": 16, "draws": 30, "calls": 1, "noise": noise, "phi_step": exact_step}
-    door = {
-        boundary: gibbsdiff.denoise(y, model=truth.GAUSSIAN, boundary=boundary, **options)
+    options = {"chains": 24, "draws": 30, "calls": 1, "noise": noise, "phi_step": exact_step}
+    p, periodic = (
+        gibbsdiff.denoise(y, model=truth.GAUSSIAN, boundary=boundary, **options)
         for boundary in ("open", "periodic")
-    }
-    agrees(door["open"], *exact)
-    assert torch.equal(door["open"].phi, door["periodic"].phi)
-    assert torch.equal(door["open"].mean, door["periodic"].mean)
-    assert door["open"].how == ("starts from the prior",)
-    assert door["open"].noise_power is None
+    )
+    agrees(p, *exact)
+    assert torch.equal(p.phi, periodic.phi)
+    assert torch.equal(p.mean, periodic.mean)
+    assert p.how == ("starts from the prior",)
+    assert p.noise_power is None
     # x: the mean over φ of the regression, and the sd of the draws.
     A = S @ np.linalg.inv(S + np.diag(exact[0][0] ** 2 / WEIGHT.ravel()))
     mean, sd = 0.4 + A @ (y - 0.4).ravel(), np.sqrt((S - A @ S).diagonal())
-    assert np.abs(hmc.mean.numpy().ravel() - mean).max() < 0.1 * sd.mean()
-    assert np.abs(hmc.sd.numpy().ravel() / sd - 1).max() < 5 / math.sqrt(2 * 720) + 0.05
+    assert np.abs(p.mean.numpy().ravel() - mean).max() < 0.1 * sd.mean()
+    n = p.phi.shape[0] * p.phi.shape[1]
+    assert np.abs(p.sd.numpy().ravel() / sd - 1).max() < 5 / math.sqrt(2 * n) + 0.05
 
 
 def test_read_and_shot_noise(truth):
     shape = (16, 16)
     light = np.random.default_rng(5).uniform(0, 4, shape)
-    _, y = observe(truth, 0.05 + 0.1 * light, 2)
+    _, y = observe(truth, 0.3 + 0.2 * light, 2)
     noise = PixelNoise.affine(light)
     problem = Problem(
         torch.tensor(y)[None, None], noise, truth.GAUSSIAN, ObservationModel(noise, shape)
@@ -107,7 +104,7 @@ def test_missing_pixels_leave_the_likelihood(truth):
     fills it were taken for an observation.
     """
     noise, z, believed = PixelNoise.weighted(WEIGHT), [], []
-    options = {"chains": 8, "draws": 24, "calls": 1, "phi_step": exact_step}
+    options = {"chains": 8, "draws": 20, "calls": 1, "phi_step": exact_step}
     for seed in range(4):
         _, y = observe(truth, 0.25 / WEIGHT, 10 + seed)
         y[4:12, 3:13] = np.nan
@@ -129,7 +126,7 @@ def test_known_pixel_noise(truth):
     S = signal_covariance(truth, SHAPE)
     A = S @ np.linalg.inv(S + np.diag(0.25 / WEIGHT.ravel()))
     mean, sd = 0.4 + A @ (y - 0.4).ravel(), np.sqrt((S - A @ S).diagonal())
-    np.testing.assert_allclose(p.mean.numpy().ravel(), mean, atol=1e-5)
+    np.testing.assert_allclose(p.mean.numpy().ravel(), mean, atol=1e-4)
     z = (p.samples.numpy().reshape(120, -1) - mean) / sd
     assert np.abs(z.mean(0)).max() < 5 / math.sqrt(120)
     assert np.abs(z.std(0) - 1).max() < 5 / math.sqrt(240)

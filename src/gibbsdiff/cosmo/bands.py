@@ -35,7 +35,7 @@ def bands(shape: Shape, least: int = LEAST, ratio: float = RATIO) -> Grouping:
 
 
 @dataclass(frozen=True)
-class Spectra:
+class BandSpectra:
     """In each band, over the truth's power: the mean of the samples' power and its sd."""
 
     ratio: list[float]
@@ -59,12 +59,12 @@ class Spectra:
         )
 
 
-def compare(samples: Tensor, truth: Tensor) -> Spectra:
+def compare(samples: Tensor, truth: Tensor) -> BandSpectra:
     """Spectra of samples (n, 1, H, W), n ≥ 2, against that of the truth (1, H, W)."""
     bins = bands((truth.shape[-2], truth.shape[-1]))
     true = radial_power(truth.double(), bins)[1:]
     P = torch.stack([radial_power(x.double(), bins)[1:] for x in samples]) / true
-    return Spectra(P.mean(0).tolist(), P.std(0).tolist())
+    return BandSpectra(P.mean(0).tolist(), P.std(0).tolist())
 
 
 def _share(held: list[bool]) -> float:

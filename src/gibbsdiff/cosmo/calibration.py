@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gibbsdiff.cosmo.infer import DustModel, dust_model, options_for, problem_of
+from gibbsdiff.cosmo.infer import DustModel, dust_model, options_for, patch_problem
 from gibbsdiff.cosmo.infer import model_digest as digest_of_model
 from gibbsdiff.cosmo.mock import held_out
 from gibbsdiff.data.images import turned
@@ -81,7 +81,7 @@ def patches(
         exact = GaussianDenoiser(DUST)
 
         def gaussian(y: Tensor, keys: tuple[Key, ...]) -> Problem:
-            return problem_of(y, exact, exact.signal, noise, keys=keys)
+            return patch_problem(y, exact, exact.signal, noise, keys=keys)
 
         run = inference_method(gaussian, options, longer=longer)
         return CalibrationProblem(noise, partial(_gaussian, exact, size), run)
@@ -91,7 +91,7 @@ def patches(
     maps(Streams(0, []))  # a file that is not there is found before any work
 
     def mixture(y: Tensor, keys: tuple[Key, ...]) -> Problem:
-        return problem_of(y, denoiser, found.signal, noise, found.moments, keys)
+        return patch_problem(y, denoiser, found.signal, noise, found.moments, keys)
 
     run = inference_method(mixture, options_for(found, noise, options), longer=longer, paired=True)
     return CalibrationProblem(PairedParameters(noise), maps, run)

@@ -14,7 +14,7 @@ import torch
 from scipy.stats import qmc
 from torch import Tensor
 
-from gibbsdiff.cosmo.bands import Spectra, compare
+from gibbsdiff.cosmo.bands import BandSpectra, compare
 from gibbsdiff.cosmo.gaussian import gaussian_sd
 from gibbsdiff.cosmo.infer import DustModel, dust_model, infer
 from gibbsdiff.cosmo.mock import Mixture, held_out, mock
@@ -91,8 +91,8 @@ class MockRecord:
     mse_mean: float
     mse_known: float
     mse_wiener: float
-    dust: Spectra
-    cmb: Spectra
+    dust: BandSpectra
+    cmb: BandSpectra
 
     @property
     def z(self) -> list[float]:
@@ -206,7 +206,7 @@ def check(
 
 def _record(path: Path, line: dict[str, Any]) -> MockRecord:
     try:
-        spectra = {name: Spectra(**line[name]) for name in ("dust", "cmb")}
+        spectra = {name: BandSpectra(**line[name]) for name in ("dust", "cmb")}
         return MockRecord(**{**line, **spectra})
     except (TypeError, KeyError):
         raise InputError(f"{path}: holds a line that is not a record of a mock") from None

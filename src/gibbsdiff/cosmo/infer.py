@@ -148,7 +148,7 @@ def paper_starts(
     return drawn
 
 
-def problem_of(
+def patch_problem(
     y: Tensor,
     denoiser: Denoiser,
     signal: Signal,
@@ -222,6 +222,6 @@ def infer(
 ) -> Posterior:
     """The joint posterior p(dust, σ, H0, ω_b | y) of one mixture."""
     denoiser, y = on_device(found.denoiser, device), mixture.y[None]
-    problem = problem_of(y, denoiser, found.signal, noise, found.moments, seed=options.seed)
+    problem = patch_problem(y, denoiser, found.signal, noise, found.moments, seed=options.seed)
     (posterior,) = pipeline.infer(problem, options_for(found, noise, options), progress)
     return replace(posterior, unit=mixture.unit, truth=mixture.truth)

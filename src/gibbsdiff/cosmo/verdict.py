@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from gibbsdiff.cosmo.bands import LEAST, Spectra, bands
+from gibbsdiff.cosmo.bands import LEAST, BandSpectra, bands
 from gibbsdiff.cosmo.check import MockRecord
 from gibbsdiff.evidence.calibration.ranks import LEVELS, coverage
 from gibbsdiff.inference.summary import ESS, RHAT
@@ -254,7 +254,7 @@ def check_figure(
     return page
 
 
-def _spectra(axis: Axes, k: Any, spectra: Sequence[Spectra], name: str) -> None:
+def _spectra(axis: Axes, k: Any, spectra: Sequence[BandSpectra], name: str) -> None:
     for s in spectra:
         axis.plot(k, s.ratio, color=BLUE, lw=0.6, alpha=0.5)
     axis.axhspan(0.95, 1.05, color=GREY, alpha=0.25, lw=0)

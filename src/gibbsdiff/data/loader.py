@@ -19,7 +19,7 @@ from gibbsdiff.streams import Streams
 Crops = Literal["random", "protocol"]
 
 
-class Samples(Dataset[Tensor]):
+class CropSamples(Dataset[Tensor]):
     """Sample n = 0, 1, 2, …: image n mod F of the shuffle of epoch n // F, for F files.
 
     Everything random about it is keyed by (seed, n): who reads it, and when, does not matter.
@@ -76,12 +76,12 @@ class _Rows:
 
 
 class LoadedCrops:
-    """Batches of `Samples`: that of step i has the samples i·count … (i+1)·count - 1.
+    """Batches of `CropSamples`: that of step i has the samples i·count … (i+1)·count - 1.
 
     A step asked for out of turn, as by a resumed run, restarts the workers there.
     """
 
-    def __init__(self, samples: Samples, workers: int = 0) -> None:
+    def __init__(self, samples: CropSamples, workers: int = 0) -> None:
         self.samples, self.workers = samples, workers
         self._ahead: Iterator[Tensor] | None = None
         self._next: tuple[int, int, tuple[int, ...]] | None = None

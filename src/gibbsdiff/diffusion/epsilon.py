@@ -11,9 +11,8 @@ from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, dtype_of
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, Process
 from gibbsdiff.errors import InputError
 from gibbsdiff.identity import digest_of
+from gibbsdiff.noise.base import Range
 from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
-
-Range = tuple[float, float]
 
 
 def network_time(process: Process, t: Tensor) -> Tensor:

@@ -107,7 +107,7 @@ def denoise(
         raise InputError(f"no such method or boundary: {method}, {boundary}")
     denoiser = load_model(model) if isinstance(model, str | Path) else as_denoiser(model)
     setting = partial(
-        problem_of,
+        picture_problem,
         family=_family(noise),
         known=dict(known or {}),
         denoiser=on_device(denoiser, device),
@@ -167,7 +167,7 @@ def _one(
     return replace(posterior, missing=missing, encoding=given.encoding, unit=unit, **cast)
 
 
-def problem_of(
+def picture_problem(
     values: Tensor,
     family: NoiseModel,
     known: dict[str, float],

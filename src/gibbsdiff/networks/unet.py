@@ -36,7 +36,7 @@ class Trunk(NamedTuple):
     """Means over all positions (B, P). Those of equal tiles average to the whole image's."""
 
 
-class Maps(NamedTuple):
+class FeatureMaps(NamedTuple):
     """What the network makes of an image whose sides are multiples of `UNet.multiple`."""
 
     correction: Tensor
@@ -163,7 +163,7 @@ class UNet(nn.Module):
         correction = crop(maps.correction, inputs, top, left)
         return Trunk(correction, crop(maps.log_variance, inputs, top, left), pooled)
 
-    def maps(self, inputs: Tensor, descriptor: Tensor) -> Maps:
+    def maps(self, inputs: Tensor, descriptor: Tensor) -> FeatureMaps:
         """Evaluate the local heads and the features, where no side needs padding."""
         embedding = self._embedding(descriptor)
         h = pixel_unshuffle(inputs, 2).contiguous(memory_format=torch.channels_last)
@@ -179,7 +179,7 @@ class UNet(nn.Module):
             h = _apply(blocks, pixel_shuffle(up(h), 2) + skip, embedding)
 
         correction, log_variance = pixel_shuffle(self.outputs(h), 2).chunk(2, dim=1)
-        return Maps(correction, log_variance.clamp(*LOG_VARIANCE_RANGE), bottom, h)
+        return FeatureMaps(correction, log_variance.clamp(*LOG_VARIANCE_RANGE), bottom, h)
 
     def bands(self, pooled: Tensor, descriptor: Tensor) -> Tensor:
         """log B² (B, C, 8) of eq. (7), from features pooled over the whole image."""

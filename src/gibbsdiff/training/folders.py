@@ -16,7 +16,7 @@ from gibbsdiff.data.images import (
     resized,
     split,
 )
-from gibbsdiff.data.loader import LoadedCrops, Samples
+from gibbsdiff.data.loader import CropSamples, LoadedCrops
 from gibbsdiff.errors import InputError
 from gibbsdiff.training.config import TrainingConfig
 
@@ -38,7 +38,7 @@ def picture_crops(config: TrainingConfig, files: Sequence[Path]) -> RandomCrops 
             raise InputError(
                 'also_at keeps images in memory: it cannot go with loading = "workers"'
             )
-        samples = Samples(files, side, crops=d.crops, symmetries=d.symmetries, seed=config.seed)
+        samples = CropSamples(files, side, crops=d.crops, symmetries=d.symmetries, seed=config.seed)
         return LoadedCrops(samples, d.workers)
     if d.crops == "protocol":
         return RandomCrops([centre(read_image(file), side) for file in files], d.symmetries)

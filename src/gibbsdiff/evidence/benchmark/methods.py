@@ -22,7 +22,7 @@ from gibbsdiff.evidence.baselines import (
 )
 from gibbsdiff.evidence.baselines.dncnn import DnCNN
 from gibbsdiff.evidence.complete import infer_completely
-from gibbsdiff.inference.denoise import problem_of
+from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.problem import Options, Starts
 from gibbsdiff.io.digest import file_digest
@@ -184,7 +184,7 @@ def inferred(
 ) -> Posterior:
     """The posterior as `gibbsdiff.denoise` finds it, on periodic power-law noise."""
     denoiser = network(setup.model, setup.digest("model"), setup.device)
-    problem, _ = problem_of(seen.y[0], PowerLawNoise(), known or {}, denoiser, "periodic")
+    problem, _ = picture_problem(seen.y[0], PowerLawNoise(), known or {}, denoiser, "periodic")
     (posterior,) = infer_completely(problem, options)
     return posterior
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple
 
-Metric = Literal["psnr", "ssim"]
+QualityMetric = Literal["psnr", "ssim"]
 SigmaPhi = tuple[float, float]
 
 SIGMA = (0.06, 0.1, 0.2)
@@ -68,12 +68,14 @@ def _table(text: str) -> dict[SigmaPhi, dict[str, Printed]]:
     return table
 
 
-PRINTED: dict[Metric, dict[str, dict[SigmaPhi, dict[str, Printed]]]] = {
+PRINTED: dict[QualityMetric, dict[str, dict[SigmaPhi, dict[str, Printed]]]] = {
     "psnr": {name: _table(text) for name, text in _PSNR.items()},
     "ssim": {name: _table(text) for name, text in _SSIM.items()},
 }
 
 
-def printed(metric: Metric, dataset: str, sigma: float, phi: float, row: str) -> Printed | None:
+def printed(
+    metric: QualityMetric, dataset: str, sigma: float, phi: float, row: str
+) -> Printed | None:
     """A figure of the paper, or None where it has none."""
     return PRINTED[metric].get(dataset, {}).get((sigma, phi), {}).get(row)

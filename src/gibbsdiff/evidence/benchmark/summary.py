@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from gibbsdiff.evidence.benchmark.methods import ROWS
-from gibbsdiff.evidence.benchmark.paper import PAPER_ROWS, PRINTED, Metric, SigmaPhi, printed
+from gibbsdiff.evidence.benchmark.paper import PAPER_ROWS, PRINTED, QualityMetric, SigmaPhi, printed
 from gibbsdiff.evidence.benchmark.store import BenchmarkRecord
 
-METRICS: tuple[Metric, ...] = ("psnr", "ssim")
+METRICS: tuple[QualityMetric, ...] = ("psnr", "ssim")
 BLIND = ("gibbs-tweedie", "marginal", "marginal-first")  # the first of these is our blind mean
 PARAMETERS = ("sigma", "phi")
 
@@ -69,7 +69,7 @@ def common(records: Sequence[BenchmarkRecord]) -> list[BenchmarkRecord]:
 
 
 def paired(
-    records: Sequence[BenchmarkRecord], first: str, second: str, metric: Metric
+    records: Sequence[BenchmarkRecord], first: str, second: str, metric: QualityMetric
 ) -> Value | None:
     """first - second on the images that both have, in one cell of one set."""
     a, b = ({r["index"]: r[metric] for r in records if r["row"] == row} for row in (first, second))

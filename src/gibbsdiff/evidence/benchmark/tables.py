@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from gibbsdiff.evidence.benchmark.methods import ROWS
-from gibbsdiff.evidence.benchmark.paper import PAPER_ROWS, Metric, printed
+from gibbsdiff.evidence.benchmark.paper import PAPER_ROWS, QualityMetric, printed
 from gibbsdiff.evidence.benchmark.store import BenchmarkRecord
 from gibbsdiff.evidence.benchmark.summary import (
     Value,
@@ -25,8 +25,8 @@ from gibbsdiff.evidence.benchmark.summary import (
 )
 from gibbsdiff.io.atomic import write_atomically
 
-DIGITS: dict[Metric, tuple[int, int]] = {"psnr": (2, 2), "ssim": (3, 3)}
-TITLES: dict[Metric, str] = {"psnr": "PSNR in dB", "ssim": "SSIM"}
+DIGITS: dict[QualityMetric, tuple[int, int]] = {"psnr": (2, 2), "ssim": (3, 3)}
+TITLES: dict[QualityMetric, str] = {"psnr": "PSNR in dB", "ssim": "SSIM"}
 
 
 def markdown(records: Sequence[BenchmarkRecord], heading: str = "") -> str:
@@ -52,7 +52,7 @@ def _section(mine: Sequence[BenchmarkRecord], dataset: str, which: str) -> str:
     return "\n\n".join(f"### {dataset}: {TITLES[m]}{which}\n\n{table}" for m, table in both)
 
 
-def quality_table(records: Sequence[BenchmarkRecord], dataset: str, metric: Metric) -> str:
+def quality_table(records: Sequence[BenchmarkRecord], dataset: str, metric: QualityMetric) -> str:
     """Rows are methods, columns cells; the paper's rows are marked as printed."""
     cells = cells_of(records)
     head = ["", "n", *(f"{sigma:g}, {phi:g}" for sigma, phi in cells)]
@@ -116,7 +116,7 @@ def write(records: Sequence[BenchmarkRecord], out: str | Path, heading: str = ""
     return files
 
 
-def _cell(v: Value, metric: Metric) -> str:
+def _cell(v: Value, metric: QualityMetric) -> str:
     digits, more = DIGITS[metric]
     error = f" ± {v.error:.{more}f}" if v.n > 1 else ""
     return f"{v.mean:.{digits}f}{error}"

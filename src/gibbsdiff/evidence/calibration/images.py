@@ -26,7 +26,7 @@ from gibbsdiff.evidence.calibration.methods import (
 )
 from gibbsdiff.evidence.calibration.paired import PairedParameters
 from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
-from gibbsdiff.inference.denoise import problem_of
+from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.laplace import Density
 from gibbsdiff.inference.problem import Method, Problem
 from gibbsdiff.io.digest import file_digest
@@ -78,7 +78,7 @@ def photographs(
     signal(Streams(0, []))  # a folder that is not there is found before any work
 
     def problem(y: Tensor, keys: tuple[Key, ...]) -> Problem:
-        first, _ = problem_of(y[0], noise, {}, denoiser, "periodic")
+        first, _ = picture_problem(y[0], noise, {}, denoiser, "periodic")
         return replace(first, y=y.to(first.y), keys=keys)
 
     run = inference_method(problem, options, paired=True)

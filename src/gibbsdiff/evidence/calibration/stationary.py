@@ -12,7 +12,7 @@ w times.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import torch
@@ -24,27 +24,30 @@ from gibbsdiff.diffusion.signal import PowerLawSignal, wiener
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.fourier import half_plane
 from gibbsdiff.noise import WhiteNoise
-from gibbsdiff.noise.covariance import NoiseCovariance
+from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
 from gibbsdiff.streams import Streams
 
 
 @dataclass(frozen=True)
 class Conditional(Denoiser):
-    """q(x | y, σ) = N(D + bias, V), where D and V belong to the spectrum S_x of `signal`.
+    """q(x | y, σ) = N(D + bias, width · V), where D and V belong to the spectrum S_x of `signal`.
 
-    Without bias it is the exact posterior under that spectrum, right or wrong: compatible. A bias
-    that does not depend on σ is incompatible, because q(x | y, σ)/p(σ | x, y) then holds the term
-    bias · x/V_σ, which is no product of functions of x and of σ.
+    Without bias and of width 1 it is the exact posterior under that spectrum, right or wrong:
+    compatible. A bias that does not depend on σ is incompatible, because q(x | y, σ)/p(σ | x, y)
+    then holds the term bias · x/V_σ, which is no product of functions of x and of σ; another width
+    is so by the term |y - x|²/σ².
     """
 
     signal: PowerLawSignal
     bias: float = 0.0
+    width: float = 1.0
     error_model = True
 
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
         """Mean and covariance, as a denoiser: one call draws x exactly from q."""
         mean, error = GaussianDenoiser(self.signal)(z, noise)
-        return Estimate(mean + self.bias, error)
+        assert isinstance(error, SpectralCovariance)
+        return Estimate(mean + self.bias, replace(error, power=self.width * error.power))
 
     def moments(self, y: Tensor, sigma: Tensor) -> tuple[Tensor, Tensor]:
         """The mean's transform and V in every mode, for σ (G,) and y (1, 1, H, W): (G, M)."""
@@ -53,7 +56,7 @@ class Conditional(Denoiser):
         centre = torch.fft.rfft2(torch.full_like(y, self.signal.mean), norm="ortho").flatten()
         observed = torch.fft.rfft2(y, norm="ortho").flatten()
         shift = torch.fft.rfft2(torch.full_like(y, self.bias), norm="ortho").flatten()
-        return centre + shift + w.skip * (observed - centre), w.V
+        return centre + shift + w.skip * (observed - centre), self.width * w.V
 
 
 class Grid(NamedTuple):
@@ -87,7 +90,9 @@ def log_ratio(y: Tensor, p: Grid, truth: Conditional, q: Conditional) -> Tensor:
     For x ~ N(μ', V'), the conditional of p at another σ', weighted with p(σ' | y):
 
         log E q/p = Σ_k w/2 [ log V_p/V_q - log V'A + |B|²/A - C ],
-        A = 1/V' + 1/V_q - 1/V_p,   B = μ'/V' + μ_q/V_q - μ_p/V_p,   C alike with |μ|².
+        A = 1/V' + 1/V_q - 1/V_p,   B = μ'/V' + μ_q/V_q - μ_p/V_p,   C alike with |μ|²,
+
+    and infinite if A ≤ 0 in any mode, at any σ' of the grid.
     """
     weight = half_plane((y.shape[-2], y.shape[-1])).weight
     mu_p, V_p = truth.moments(y, p.sigma)
@@ -99,6 +104,7 @@ def log_ratio(y: Tensor, p: Grid, truth: Conditional, q: Conditional) -> Tensor:
         B = mu_p / V_p + mq / vq - mp / vp
         C = mu_p.abs() ** 2 / V_p + mq.abs() ** 2 / vq - mp.abs() ** 2 / vp
         terms = torch.log(vp / vq) - torch.log(V_p * A) + B.abs() ** 2 / A - C
+        terms = torch.where(A > 0, terms, torch.inf)
         out.append(torch.logsumexp(log_p + 0.5 * (weight * terms).sum(-1), 0))
     return torch.stack(out)
 
