@@ -29,7 +29,7 @@ from gibbsdiff.inference.problem import CALLS, Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.stationary import StationaryNoise
-from gibbsdiff.pretrained import available, find, load_model, read_card
+from gibbsdiff.pretrained import available, find, load_spectral, read_card
 from gibbsdiff.streams import Key, Streams
 
 CANDIDATES = 4096
@@ -61,7 +61,7 @@ def dust_model(side: int, path: str | Path | None = None) -> DustModel:
         known = [str(s) for s in SIDES if f"dust{s}" in available()]
         hint = f"there are models for maps of side {' and '.join(known)}" if known else "give one"
         raise InputError(f"no model of dust of side {side} comes with the package: {hint}")
-    model, card = load_model(name), read_card(name)
+    model, card = load_spectral(name), read_card(name)
     if "maps" not in card:
         raise InputError(f"{name}: not a model of dust maps")
     beside = find(name).with_suffix(MOMENTS)

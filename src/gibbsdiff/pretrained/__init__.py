@@ -8,42 +8,72 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from gibbsdiff.diffusion.calibration import Calibration
+from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.signal import PowerLawSignal, TabulatedSignal
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.networks.unet import UNet
+from gibbsdiff.pretrained.epsilon import FORMAT as EPSILON
+from gibbsdiff.pretrained.epsilon import load_authors, load_epsilon, read_epsilon
+from gibbsdiff.pretrained.files import (
+    available,
+    channels_last,
+    fill,
+    find,
+    format_of,
+    is_checkpoint,
+    open_file,
+)
 
-Module = TypeVar("Module", bound=nn.Module)
+__all__ = [
+    "architecture",
+    "available",
+    "channels_last",
+    "fill",
+    "find",
+    "load_model",
+    "load_spectral",
+    "read_card",
+    "save_model",
+]
 
 FORMAT = "gibbsdiff-1"
-SUFFIX = ".safetensors"
 
 
-def available() -> list[str]:
-    """Names of the models inside the package."""
-    here = resources.files(__name__)
-    return sorted(p.name.removesuffix(SUFFIX) for p in here.iterdir() if p.name.endswith(SUFFIX))
+def load_model(name: str | Path) -> Denoiser:
+    """A denoiser, ready to use: a model of the package by name, or a file by path.
+
+    A file may be one of `save_model`, one of the paper's models as `gibbsdiff train` writes them,
+    or a checkpoint of the paper's authors: which it is, is seen in the file.
+    """
+    path = find(name)
+    if is_checkpoint(path):
+        return load_authors(path)
+    if format_of(path) == EPSILON:
+        return load_epsilon(path)
+    return load_spectral(path)
 
 
-def load_model(name: str | Path) -> SpectralDenoiser:
-    """A denoiser, ready to use: a model of the package by name, or a file by path."""
+def load_spectral(name: str | Path) -> SpectralDenoiser:
+    """As `load_model`, of the package's own kind alone: others are refused."""
     return _read(name)[0]
 
 
 def read_card(name: str | Path) -> dict[str, Any]:
-    """The card that a model was saved with."""
-    return _read(name)[1]
+    """The card that a model was saved with; that of a foreign checkpoint is empty."""
+    path = find(name)
+    if is_checkpoint(path):
+        return {}
+    return read_epsilon(path)[1] if format_of(path) == EPSILON else _read(path)[1]
 
 
 def save_model(
@@ -70,13 +100,6 @@ def save_model(
     write_atomically(path, save(tensors, metadata))
 
 
-def channels_last(denoiser: Module) -> Module:
-    """The same denoiser, its convolutions laid out as CPUs like them."""
-    module: nn.Module = denoiser
-    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return denoiser
-
-
 def architecture(network: UNet) -> dict[str, Any]:
     """The arguments that make a U-Net of this shape."""
     first = network.embed[0]
@@ -95,7 +118,11 @@ def architecture(network: UNet) -> dict[str, Any]:
 
 def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
     path = find(name)
-    metadata, tensors = open_file(path)
+    if is_checkpoint(path):
+        raise InputError(f"{path}: a checkpoint of PyTorch; a model of this package is needed")
+    if format_of(path) == EPSILON:
+        raise InputError(f"{path}: a model of the paper's kind, which has no model of its error")
+    metadata, tensors = open_file(path, FORMAT)
     try:
         network = UNet(**json.loads(metadata["architecture"]))
         spectrum = _signal(json.loads(metadata["signal"]))
@@ -138,43 +165,3 @@ def _signal(fields: dict[str, Any]) -> PowerLawSignal | TabulatedSignal:
         rows = tuple(tuple(row) for row in fields["log_power"])
         return TabulatedSignal(tuple(fields["log_k"]), rows, fields["mean"])
     return PowerLawSignal(tuple(fields["amplitude"]), tuple(fields["slope"]), fields["mean"])
-
-
-def find(name: str | Path) -> Path:
-    """The file of a model of the package, by name, or the file given."""
-    packaged = Path(str(resources.files(__name__))) / f"{name}{SUFFIX}"
-    if isinstance(name, str) and name in available():
-        return packaged
-    path = Path(name)
-    if path.is_file():
-        return path
-    known = ", ".join(available()) or "none"
-    raise InputError(f"{name}: neither a file nor a model of this package (there are: {known})")
-
-
-def open_file(path: Path, form: str = FORMAT) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """The description and the tensors of a model file of some format."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = dict(file.metadata() or {})
-            if metadata.get("format") != form:
-                raise InputError(f"{path}: a safetensors file, but not a model of this package")
-            return metadata, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-    except (SafetensorError, OSError) as trouble:
-        reason = " ".join(str(trouble).split())
-        raise InputError(f"{path}: not a safetensors file ({reason})") from None
-
-
-def fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Copy the weights in, naming the first one that does not fit."""
-    own = network.state_dict()
-    for key, value in own.items():
-        given = tensors.get(f"network.{key}")
-        if given is None:
-            raise InputError(f"{path}: the weight {key} is missing")
-        if given.shape != value.shape:
-            raise InputError(
-                f"{path}: the weight {key} has shape {tuple(given.shape)}, "
-                f"its architecture needs {tuple(value.shape)}"
-            )
-    network.load_state_dict({key: tensors[f"network.{key}"].float() for key in own})
