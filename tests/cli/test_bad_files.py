@@ -163,11 +163,12 @@ def shortened(path):
     [
         (lambda f: f.write_text("words"), "not a safetensors file"),
         (lambda f: f.write_bytes(b""), "not a safetensors file"),
-        (lambda f: torch.save({"a": torch.ones(2)}, f), "not a safetensors file"),
+        (lambda f: torch.save({"a": torch.ones(2)}, f), "not a checkpoint of the paper's U-Net"),
+        (lambda f: torch.save({"a": Payload()}, f), "asks to run"),
         (foreign, "not a model of this package"),
         (shortened, "not a safetensors file"),
     ],
-    ids=["text", "empty", "pickle", "foreign", "truncated"],
+    ids=["text", "empty", "checkpoint", "pickle", "foreign", "truncated"],
 )
 def test_a_wrong_model_is_one_clear_line(command, tmp_path, make, words):
     save_png(tmp_path / "a.png")

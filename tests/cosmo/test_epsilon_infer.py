@@ -19,7 +19,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.problem import Options
 from gibbsdiff.networks.resunet import ResUNet
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.pretrained import load_model
+from gibbsdiff.pretrained import load_spectral
 from gibbsdiff.pretrained.epsilon import save_epsilon
 from gibbsdiff.streams import Streams
 
@@ -98,7 +98,7 @@ def test_draws_by_an_exact_epsilon_are_those_of_the_wiener_filter():
 
     covariance = noise.covariance((SIDE, SIDE), noise.draw_prior(Streams.batch(0, 5)))
     y = mixture().y.double().expand(5, -1, -1, -1)
-    draw = options_for(found, noise, Options(calls=6)).draw_x
+    draw = options_for(found, noise, Options(calls=6)).draw_x(found.denoiser)
     mine, same = (
         draw(as_denoiser(d), y, covariance, Streams.batch(1, 5)) for d in (found.denoiser, mean)
     )
@@ -109,15 +109,15 @@ def test_draws_by_an_exact_epsilon_are_those_of_the_wiener_filter():
 
 def test_models_of_the_wrong_kind(path, tmp_path):
     found, noise = dust_model(SIDE, path), CMBNoise()
-    with pytest.raises(InputError, match="not a model of this kind"):
-        load_model(path)
+    with pytest.raises(InputError, match="a model of the paper's kind"):
+        load_spectral(path)
     with pytest.raises(InputError, match="knows maps of side 32, not 64"):
         dust_model(64, path)
     with pytest.raises(InputError, match="marginal method needs a denoiser that models its own"):
         infer(mixture(), found, noise, Options("marginal", calls=3))
     with pytest.raises(InputError, match="calls 1: "):
         infer(mixture(), found, noise, replace(BRIEF, calls=1))
-    with pytest.raises(InputError, match=r"sigma: the level 1\.618 .*above b\(1\)/a\(1\)"):
+    with pytest.raises(InputError, match=r"level .* 1\.618, above b\(1\)/a\(1\)"):
         infer(mixture(), found, CMBNoise(sigma=(0.05, 1.4)), BRIEF)
     save_epsilon(found.denoiser, tmp_path / "pictures.safetensors", {})
     with pytest.raises(InputError, match="not a model of dust maps"):

@@ -1,5 +1,7 @@
 """The paper's model of pictures, and what is common to both: settings, training, files."""
 
+import os
+import pickle
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +15,8 @@ from gibbsdiff.diffusion.process import DiscreteVariancePreserving, VariancePres
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import power
 from gibbsdiff.networks import OriginalUNet
-from gibbsdiff.pretrained import epsilon, load_model
+from gibbsdiff.noise import PowerLawNoise
+from gibbsdiff.pretrained import load_model, load_spectral, read_card
 from gibbsdiff.pretrained.epsilon import architecture, load_authors, load_epsilon
 from gibbsdiff.training.config import read_config
 from gibbsdiff.training.epsilon import EpsilonObjective
@@ -81,8 +84,11 @@ def test_two_steps_leave_a_model_that_denoises(kind, data, tmp_path):
     assert not (tmp_path / "before-decay.pt").exists()
     state = weights_of(tmp_path)
     assert all(torch.equal(v, state["average"][k]) for k, v in state["network"].items())
-    with pytest.raises(InputError, match=r"model\.safetensors: .*not a model"):
-        load_model(tmp_path / "model.safetensors")
+    again = load_model(tmp_path / "model.safetensors")
+    assert again.digest() == loaded.digest()
+    assert read_card(tmp_path / "model.safetensors")
+    with pytest.raises(InputError, match=r"model\.safetensors: a model of the paper's kind"):
+        load_spectral(tmp_path / "model.safetensors")
 
 
 def test_20_steps_are_10_and_10_resumed(data, tmp_path, monkeypatch):
@@ -165,13 +171,58 @@ def test_workers_and_resized_copies_exclude_each_other(data, tmp_path):
         train(config, data, tmp_path, steps=1)
 
 
-def test_the_authors_checkpoints_are_denoisers_of_their_own_chain(tmp_path, monkeypatch):
-    monkeypatch.setattr(epsilon, "load_lightning", lambda _: OriginalUNet(steps=700, width=8))
-    denoiser = load_authors("theirs.ckpt")
+def authors_file(path, **others):
+    """A checkpoint as the authors' trainer writes it, of a narrow network."""
+    torch.manual_seed(0)
+    network = OriginalUNet(width=8)
+    state = {f"model.{key}": value for key, value in network.state_dict().items()}
+    known = {"epoch": 9, "state_dict": state, "hyper_parameters": {"diffusion_steps": 700}}
+    torch.save(known | others, path)
+    return network
+
+
+@pytest.mark.parametrize("load", [load_authors, load_model])
+def test_the_authors_checkpoints_are_denoisers_of_their_own_chain(load, tmp_path):
+    """The file's own network, at the step of the noise's level: D = z - σ ε_θ(a z, i, φ)."""
+    path = tmp_path / "theirs.ckpt"
+    network = authors_file(path).eval()
+    denoiser = load(path)
     assert denoiser.process.steps == 700
     assert denoiser.ranges == ((-1.0, 1.0),)
     assert not denoiser.training
-    monkeypatch.undo()
-    (tmp_path / "foreign.ckpt").write_bytes(b"nothing")
-    with pytest.raises(InputError, match=r"foreign\.ckpt: not a PyTorch checkpoint"):
-        load_authors(tmp_path / "foreign.ckpt")
+    assert read_card(path) == {}
+    step, phi = 200, 0.3
+    ratio = 1 / float(denoiser.process.a(torch.tensor(step / 700.0).double())) ** 2 - 1
+    noise = PowerLawNoise((0.01, 9.0)).covariance((16, 16), torch.tensor([[ratio**0.5, phi]]))
+    z = torch.randn(1, 3, 16, 16, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        epsilon = network(z / (1 + ratio) ** 0.5, torch.tensor([step - 1.0]), torch.tensor([[phi]]))
+    expected = z - ratio**0.5 * epsilon
+    torch.testing.assert_close(denoiser(z, noise).mean, expected, atol=2e-4, rtol=1e-3)
+
+
+class Trap:
+    def __reduce__(self):
+        return os.mkdir, ("it ran",)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda f: f.write_bytes(b"nothing"), "not a PyTorch checkpoint"),
+        (lambda f: torch.save({"weights": torch.ones(2)}, f), "not a checkpoint of the paper's"),
+        (lambda f: authors_file(f, callbacks=Trap()), "asks to run posix.mkdir, refused"),
+        (lambda f: f.write_bytes(pickle.dumps(Trap(), 2)), "asks to run posix.mkdir, refused"),
+    ],
+    ids=["bytes", "foreign", "objects", "old pickle"],
+)
+def test_what_is_no_checkpoint_is_one_line(make, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    make(tmp_path / "foreign.ckpt")
+    with pytest.raises(InputError, match=words) as trouble:
+        load_model("foreign.ckpt")
+    assert str(trouble.value).startswith("foreign.ckpt: ")
+    assert "\n" not in str(trouble.value)
+    assert [p.name for p in tmp_path.iterdir()] == ["foreign.ckpt"]
+    with pytest.raises(InputError, match="a checkpoint of PyTorch; a model of this package"):
+        load_spectral("foreign.ckpt")

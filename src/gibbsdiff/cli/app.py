@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -32,6 +33,18 @@ def options(
     ] = False,
 ) -> None:
     """Blind denoising with Gibbs diffusion: the clean signal and the noise, as a posterior."""
+
+
+class PresetName(StrEnum):
+    """Options by one name."""
+
+    paper = "paper"
+
+
+Preset = Annotated[
+    PresetName | None,
+    typer.Option(help="paper: Gibbs as published; options given beside it win."),
+]
 
 
 def say(message: str) -> None:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from gibbsdiff.cli.app import app
+from gibbsdiff.cli.app import Preset, PresetName, app
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.cli.sbc import Device, notify
 from gibbsdiff.errors import InputError
 
 if TYPE_CHECKING:
-    from gibbsdiff.evidence.benchmark.methods import Setup
+    from gibbsdiff.evidence.benchmark.methods import ChainLength, Setup
 
 benchmark = typer.Typer(
     help="The paper's tables and figures, with other denoisers beside.", no_args_is_help=True
@@ -27,8 +27,17 @@ Every = Annotated[
 ]
 Selection = Annotated[int, typer.Option(help="Leave out the first N of these.", min=0)]
 Model = Annotated[str, typer.Option(help="Model of the package, or a model file.")]
-Chains = Annotated[int, typer.Option(help="Of Gibbs.", min=1)]
-Iterations = Annotated[int, typer.Option(help="Of Gibbs, a quarter of them burn-in.", min=8)]
+Chains = Annotated[
+    int | None, typer.Option(help="Of Gibbs. Default: 2, of the figure 4, of a preset 16.", min=1)
+]
+Iterations = Annotated[
+    int | None,
+    typer.Option(
+        help="Of Gibbs, a quarter of them burn-in, of a preset half. "
+        "Default: 20, of the figure and of a preset 40.",
+        min=8,
+    ),
+]
 Paper = Annotated[
     bool, typer.Option("--paper-setting", help="16 chains × 40 iterations, the last 20 kept.")
 ]
@@ -64,8 +73,9 @@ def images(
         Path | None,
         typer.Option(help="DnCNN's colour-blind weights; without it DnCNN is left out."),
     ] = None,
-    chains: Chains = 2,
-    iterations: Iterations = 20,
+    preset: Preset = None,
+    chains: Chains = None,
+    iterations: Iterations = None,
     paper_setting: Paper = False,
     calls: Calls = 12,
     model: Model = "natural",
@@ -86,7 +96,9 @@ def images(
 
     groups = _groups(methods, dncnn)
     files = files_for_tests(data, hold_out_every, selection)[:limit]
-    setup = _setup(model, dncnn, chains, iterations, paper_setting, calls, device)
+    length = _length(preset, chains, iterations, paper_setting, usual=(2, 20))
+    setup = _setup(model, dncnn, length, calls, device)
+    groups = _possible(groups, setup, methods is not None)
     name = dataset or data.resolve().name
     wanted = tasks(files, name, groups, setup, side=side, seed=seed)
     with mapper(cluster, notify) as work, bar_for(name, len(wanted)) as done:
@@ -105,8 +117,9 @@ def figure(
     ),
     hold_out_every: Every = 0,
     selection: Selection = 0,
-    chains: Chains = 4,
-    iterations: Iterations = 40,
+    preset: Preset = None,
+    chains: Chains = None,
+    iterations: Iterations = None,
     paper_setting: Paper = False,
     calls: Calls = 12,
     model: Model = "natural",
@@ -128,7 +141,8 @@ def figure(
     wanted = _numbers("--phi", slopes)
     PowerLawNoise().check([[sigma, phi] for phi in wanted])
     files = files_for_tests(data, hold_out_every, selection)
-    setup = _setup(model, None, chains, iterations, paper_setting, calls, device)
+    length = _length(preset, chains, iterations, paper_setting, usual=(4, 40))
+    setup = _setup(model, None, length, calls, device)
     with mapper(cluster, notify) as work, bar_for("examples", len(wanted)) as done:
         rows = examples(
             files, setup, sigma=sigma, slopes=wanted, side=side, seed=seed, mapper=work, watch=done
@@ -199,18 +213,40 @@ def _groups(methods: str | None, dncnn: Path | None) -> list[str]:
     return groups
 
 
-def _setup(
-    model: str,
-    dncnn: Path | None,
-    chains: int,
-    iterations: int,
-    paper: bool,
-    calls: int,
-    device: str,
-) -> Setup:
-    from gibbsdiff.evidence.benchmark.methods import PAPER, ChainLength, Setup
+def _possible(groups: list[str], setup: Setup, named: bool) -> list[str]:
+    """The methods that the model can take part in; one that was named and cannot is refused."""
+    from gibbsdiff.evidence.benchmark.methods import network
 
-    length = PAPER if paper else ChainLength(chains, iterations, iterations // 4)
+    if network(setup.model, setup.digest("model"), setup.device).error_model:
+        return groups
+    unable = [group for group in groups if group.startswith("marginal")]
+    if unable and named:
+        raise InputError(f"method {unable[0]}: {setup.model} has no model of its error")
+    return [group for group in groups if group not in unable]
+
+
+def _length(
+    preset: PresetName | None,
+    chains: int | None,
+    iterations: int | None,
+    paper: bool,
+    usual: tuple[int, int],
+) -> ChainLength:
+    from gibbsdiff.evidence.benchmark.methods import PAPER, ChainLength
+
+    if preset is not None:
+        total = iterations or PAPER.iterations
+        how = (chains or PAPER.chains, total, total // 2, PAPER.starts)
+        return ChainLength(*how, preset=preset.value)
+    if paper:
+        return PAPER
+    total = iterations or usual[1]
+    return ChainLength(chains or usual[0], total, total // 4)
+
+
+def _setup(model: str, dncnn: Path | None, length: ChainLength, calls: int, device: str) -> Setup:
+    from gibbsdiff.evidence.benchmark.methods import Setup
+
     path = None if dncnn is None else str(dncnn)
     return Setup(model, path, length, calls, device).with_digests()
 
@@ -229,10 +265,11 @@ def _heading(setup: Setup) -> str:
     from gibbsdiff import __version__
 
     how = setup.gibbs
+    drawn = f"{setup.calls} calls for a draw of x" if how.preset is None else f"preset {how.preset}"
     return (
         f"gibbsdiff {__version__}, {date.today().isoformat()}, {platform.machine()}, one thread. "
         f"Model {setup.model} (SHA-256 {setup.digest('model')}…). Gibbs: {how.chains} chains "
-        f"× {how.iterations} iterations, {how.burn_in} of them burn-in, {setup.calls} calls for "
-        f"a draw of x, starts: {how.starts}. Nothing is clipped; periodic noise; mean ± standard "
+        f"× {how.iterations} iterations, {how.burn_in} of them burn-in, "
+        f"{drawn}, starts: {how.starts}. Nothing is clipped; periodic noise; mean ± standard "
         "error over images."
     )

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from gibbsdiff.cli.app import app, say
+from gibbsdiff.cli.app import Preset, app, say
 from gibbsdiff.errors import InputError
 
 
@@ -50,6 +50,27 @@ class Starts(StrEnum):
     paper = "paper"
 
 
+class Sampler(StrEnum):
+    """How x is drawn."""
+
+    few_step = "few-step"
+    ddpm = "ddpm"
+
+
+class WarmUp(StrEnum):
+    """How HMC is adapted."""
+
+    ours = "ours"
+    paper = "paper"
+
+
+class Mean(StrEnum):
+    """What the mean of Gibbs chains is."""
+
+    tweedie = "tweedie"
+    average = "average"
+
+
 @app.command()
 def denoise(
     pictures: Annotated[
@@ -69,6 +90,7 @@ def denoise(
             "marginal above."
         ),
     ] = Method.auto,
+    preset: Preset = None,
     noise: Annotated[Noise, typer.Option(help="Family of the noise.")] = Noise.power_law,
     sigma: Annotated[
         float | None, typer.Option(help="Noise level if you know it, picture scaled to [0, 1].")
@@ -106,6 +128,17 @@ def denoise(
         Starts | None,
         typer.Option(help="Of Gibbs chains. Default: around the marginal mode."),
     ] = None,
+    sampler: Annotated[
+        Sampler | None,
+        typer.Option(help="How x is drawn; ddpm is the paper's. Default: few-step."),
+    ] = None,
+    warm_up: Annotated[
+        WarmUp | None, typer.Option(help="Of HMC in Gibbs chains. Default: ours.")
+    ] = None,
+    mean: Annotated[
+        Mean | None,
+        typer.Option(help="Of Gibbs chains: D over draws of φ, or draws of x. Default: tweedie."),
+    ] = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="File that Gibbs chains of one picture are kept in, and go on from."),
@@ -137,8 +170,11 @@ def denoise(
         "--density": density is not None,
     }
     of_gibbs = {
+        "--preset": preset is not None,
         "--burn-in": burn_in is not None,
         "--starts": starts is not None,
+        "--warm-up": warm_up is not None,
+        "--mean": mean is not None,
         "--checkpoint": checkpoint is not None,
     }
     of_both = {
@@ -166,24 +202,32 @@ def denoise(
     if many and checkpoint is not None:
         raise InputError("--checkpoint: a file is for the chains of one picture")
     options: dict[str, Any] = {
-        "noise": noise.value,
+        "noise": noise,
         "known": known,
         "model": on_device(load_model(model), device),
-        "method": how.value,
-        "boundary": boundary.value,
+        "method": how,
+        "boundary": boundary,
         "chains": chains,
         "draws": draws,
         "burn_in": burn_in,
         "calls": calls,
         "samples": samples,
         "second_stage": False if quick else second_stage,
-        "density": None if density is None else density.value,
-        "starts": None if starts is None else starts.value,
+        "density": density,
+        "preset": preset,
+        "starts": starts,
+        "sampler": sampler,
+        "warm_up": warm_up,
+        "mean": mean,
         "checkpoint": checkpoint,
         "tile": tile,
         "seed": seed,
     }
-    given = {name: value for name, value in options.items() if value is not None}
+    given = {
+        name: value.value if isinstance(value, StrEnum) else value
+        for name, value in options.items()
+        if value is not None
+    }
     wishes = Wishes(output, figure, posterior, clobber, given)
     if output is not None:
         prepare(output, many)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gibbsdiff.cli.app import app
+from gibbsdiff.cli.app import Preset, app
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.errors import InputError
 
@@ -46,7 +46,9 @@ class DensityName(StrEnum):
 
 Method = Annotated[MethodName, typer.Option(help="What is calibrated.")]
 Runs = Annotated[int, typer.Option(help="Simulated observations.", min=2)]
-Calls = Annotated[int, typer.Option(help="Network calls for a draw of x.", min=1)]
+Calls = Annotated[
+    int | None, typer.Option(help="Network calls for a draw of x.", min=1, show_default="12")
+]
 Batch = Annotated[int, typer.Option(help="Runs worked on together: a task.", min=1)]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)]
 Cluster = Annotated[str | None, typer.Option(help="local:N, or the address of a Dask scheduler.")]
@@ -71,11 +73,16 @@ def gaussian(
         tuple[float, float], typer.Option(help="Prior of σ, uniform: low and high.")
     ] = (0.1, 1.0),
     method: Method = MethodName.gibbs,
+    preset: Preset = None,
     noise: Annotated[NoiseName, typer.Option(help="Family of the noise.")] = NoiseName.power_law,
     channels: Annotated[int, typer.Option(help="1 or 3.", min=1, max=3)] = 1,
     iterations: Annotated[
         int | None,
-        typer.Option(help="Of Gibbs; 6 times as many where slow.", min=30, show_default="200"),
+        typer.Option(
+            help="Of Gibbs; 6 times as many where slow. Of a preset: 60, and no more.",
+            min=30,
+            show_default="200",
+        ),
     ] = None,
     density: Density = None,
     batch: Batch = 50,
@@ -95,13 +102,16 @@ def gaussian(
         arguments["channels"] = channels
     arguments |= options_of_method(
         method,
-        gibbs={"iterations": (iterations, 200)},
+        gibbs={"iterations": (iterations, 60 if preset else 200), "preset": (preset, None)},
         marginal={"density": (density, DensityName.laplace)},
     )
     if method == MethodName.gibbs:
-        arguments["burn_in"] = 3 * arguments["iterations"] // 10
+        part = 5 if preset else 3
+        arguments["burn_in"] = part * arguments["iterations"] // 10
+    if preset:
+        arguments["longer"] = 1
     configuration = CalibrationRun("gaussian", arguments, seed, min(batch, runs))
-    name = f"gaussian-{method.value}-{noise.value}-{size}"
+    name = f"gaussian-{preset or method.value}-{noise.value}-{size}"
     run_and_show(configuration, runs, out, name, cluster)
 
 
@@ -118,14 +128,18 @@ def options_of_method(
 ) -> dict[str, Any]:
     """What was given for the method, or its default; what is of the other method is refused.
 
-    Both have (given, default) by name; None is not given.
+    Both have (given, default) by name; None is not given, and no default.
     """
     own, other = (gibbs, marginal) if method == MethodName.gibbs else (marginal, gibbs)
     for name, (given, _) in other.items():
         if given is not None:
             raise InputError(f"--{name.replace('_', '-')}: not an option of --method {method}")
     chosen = {name: default if given is None else given for name, (given, default) in own.items()}
-    return {n: v.value if isinstance(v, StrEnum) else v for n, v in chosen.items()}
+    return {
+        name: value.value if isinstance(value, StrEnum) else value
+        for name, value in chosen.items()
+        if value is not None
+    }
 
 
 def run_and_show(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from gibbsdiff.cli.app import Preset
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.cli.sbc import (
     Batch,
@@ -48,6 +49,7 @@ def images(
         tuple[float, float], typer.Option(help="Prior of σ, uniform: low and high.")
     ] = (0.01, 1.0),
     method: Method = MethodName.gibbs,
+    preset: Preset = None,
     stages: Annotated[
         int | None, typer.Option(help="Of the marginal method.", min=1, max=2, show_default="2")
     ] = None,
@@ -59,9 +61,13 @@ def images(
     ] = None,
     burn_in: Annotated[int | None, typer.Option(help="Of Gibbs.", min=0, show_default="30")] = None,
     starts: Annotated[
-        Starts | None, typer.Option(help="Of Gibbs chains.", show_default="marginal")
+        Starts | None,
+        typer.Option(
+            help="Of Gibbs chains. Of a model without an error model: prior.",
+            show_default="marginal",
+        ),
     ] = None,
-    calls: Calls = 12,
+    calls: Calls = None,
     model: Annotated[str, typer.Option(help="Model of the package, or a model file.")] = "natural",
     hold_out_every: Annotated[
         int, typer.Option(help="Take every N-th image alone, as training holds out; 0: all.", min=0)
@@ -80,21 +86,23 @@ def images(
     from gibbsdiff.evidence.calibration.images import PARAMETERS, photographs_run
 
     arguments: dict[str, Any] = {"size": size, "sigma": sigma_range, "method": method.value}
-    arguments |= {"calls": calls, "hold_out_every": hold_out_every, "selection": selection}
-    arguments |= {"device": device}
+    arguments |= {"hold_out_every": hold_out_every, "selection": selection, "device": device}
+    if calls is not None or not preset:
+        arguments["calls"] = calls or 12
     arguments |= options_of_method(
         method,
         gibbs={
             "chains": (chains, 4),
             "iterations": (iterations, 60),
             "burn_in": (burn_in, 30),
-            "starts": (starts, Starts.marginal),
+            "starts": (starts, None),
+            "preset": (preset, None),
         },
         marginal={"stages": (stages, 2), "density": (density, DensityName.laplace)},
     )
     configuration = photographs_run(data, seed, min(batch, runs), model, **arguments)
     title = f"σ uniform on [{sigma_range[0]:g}, {sigma_range[1]:g}], {size}²"
-    name = f"images-{method.value}-{size}"
+    name = f"images-{preset or method.value}-{size}"
     run_paired(configuration, runs, out, name, title, PARAMETERS, cluster)
 
 

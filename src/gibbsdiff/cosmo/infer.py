@@ -30,8 +30,9 @@ from gibbsdiff.inference.problem import CALLS, Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.stationary import StationaryNoise
-from gibbsdiff.pretrained import available, find, load_model, read_card, signal_of
-from gibbsdiff.pretrained.epsilon import is_epsilon, load_epsilon
+from gibbsdiff.pretrained import available, find, format_of, load_spectral, read_card, signal_of
+from gibbsdiff.pretrained.epsilon import FORMAT as EPSILON
+from gibbsdiff.pretrained.epsilon import load_epsilon
 from gibbsdiff.streams import Key, Streams
 
 CANDIDATES = 4096
@@ -76,7 +77,8 @@ def dust_model(side: int, path: str | Path | None = None) -> DustModel:
     card = read_card(name)
     if "maps" not in card:
         raise InputError(f"{name}: not a model of dust maps")
-    model = load_epsilon(name) if is_epsilon(name) else load_model(name)
+    epsilon = format_of(find(name)) == EPSILON
+    model = load_epsilon(name) if epsilon else load_spectral(name)
     beside = find(name).with_suffix(MOMENTS)
     moments = read_moments(beside) if beside.is_file() else None
     found = DustModel(model, card, moments)
@@ -190,23 +192,16 @@ def options_for(found: DustModel, noise: StationaryNoise, options: Options) -> O
     """Options whose draws of dust take their last step from the least σ that was trained on.
 
     Without an error model there is no search: chains start where the moment network says, if there
-    is one, and one call is no draw. The whole prior must lie on an ε-network's process.
+    is one, and one call is no draw.
     """
-    if isinstance(found.denoiser, EpsilonDenoiser):
-        highest = found.denoiser.process.highest
-        loudest = noise.highest_level((found.side, found.side))
-        if loudest > highest:
-            raise InputError(
-                f"sigma: the level {loudest:.4g} at the prior's upper end is above b(1)/a(1) = "
-                f"{highest:.4g}, the highest that the model knows"
-            )
+    few = options.sampler in (None, "few-step")
     if not found.denoiser.error_model:
         known = found.moments is not None and found.moments.fits(noise)
         if options.method == "gibbs" and options.starts is None and known:
             options = replace(options, starts="paper")
-        if options.sampler is None and options.calls == 1:
+        if few and options.calls == 1:
             raise InputError("calls 1: a network without an error model needs more for a draw")
-    if options.sampler is not None:
+    if not few:
         return options
     sampler = partial(few_step, calls=options.calls or CALLS, floor=FLOOR)
     return replace(options, sampler=sampler, calls=None)

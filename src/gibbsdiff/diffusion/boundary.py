@@ -37,6 +37,7 @@ class _OnDevice(Denoiser):
         self.inner, self.device, self.dtype = inner, device, dtype
         self.channels, self.error_model = inner.channels, inner.error_model
         self.adaptable, self.scatter = inner.adaptable, inner.scatter
+        self.process = inner.process
 
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
         """D on the device, its result brought back to the CPU."""

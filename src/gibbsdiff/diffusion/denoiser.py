@@ -11,7 +11,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from gibbsdiff.diffusion.process import Process
 from gibbsdiff.errors import InputError
+from gibbsdiff.identity import digest_of
 from gibbsdiff.noise.covariance import Covariance, NoiseCovariance
 
 
@@ -44,6 +46,8 @@ class Denoiser(ABC):
     """E[ρ ρᵀ] of eq. (12), (8 C, 8 C), channels outermost; None: its error model is exact."""
     dtype: torch.dtype | None = None
     """The floating-point type that it computes in; None: that of z."""
+    process: Process | None = None
+    """The process that it was trained on, whose highest level is also its own; None: any level."""
 
     @abstractmethod
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
@@ -90,7 +94,7 @@ class _FromCallable(nn.Module, Denoiser):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
-        for name in ("channels", "error_model", "adaptable", "scatter"):
+        for name in ("channels", "error_model", "adaptable", "scatter", "process"):
             if hasattr(function, name):
                 setattr(self, name, getattr(function, name))
 
@@ -130,6 +134,40 @@ class _FromCallable(nn.Module, Denoiser):
     def _changed(self, name: str, *arguments: Any) -> Denoiser:
         own = getattr(self.function, name, None)
         return self if own is None else as_denoiser(own(*arguments))
+
+
+def without_error(denoiser: Denoiser) -> Denoiser:
+    """D alone, as the paper has it: the same denoiser without its model of x - D, E = 0."""
+    own = as_denoiser(denoiser)
+    return own if isinstance(own, _WithoutError) else _WithoutError(own)
+
+
+class _WithoutError(nn.Module, Denoiser):
+    """A denoiser whose error is not used. A module, so that weights in it are found."""
+
+    def __init__(self, inner: Denoiser) -> None:
+        super().__init__()
+        self.inner = inner
+        self.channels, self.process = inner.channels, inner.process
+
+    @property
+    def dtype(self) -> torch.dtype | None:  # type: ignore[override]
+        """The inner denoiser's."""
+        return self.inner.dtype
+
+    def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
+        """D, and no error."""
+        return Estimate(self.inner(z, noise).mean)
+
+    def tiled(self, tile: int) -> Denoiser:
+        """The inner denoiser's, without its error."""
+        inner = self.inner.tiled(tile)
+        return self if inner is self.inner else _WithoutError(inner)
+
+    def digest(self) -> str | None:
+        """The inner denoiser's, marked."""
+        own = self.inner.digest()
+        return own and digest_of("without error", own)
 
 
 def dtype_of(module: nn.Module) -> torch.dtype | None:

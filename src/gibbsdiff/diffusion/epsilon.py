@@ -40,6 +40,8 @@ class EpsilonDenoiser(nn.Module, Denoiser):
         names: Of these parameters, by which other families are refused; none: any names will do.
     """
 
+    process: Process
+
     def __init__(
         self,
         network: nn.Module,

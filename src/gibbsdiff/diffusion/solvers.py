@@ -7,13 +7,14 @@ u = 0 at x; the noise at u has power N u². States are in the VE scaling, z = x 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
-from gibbsdiff.diffusion.process import Process
+from gibbsdiff.diffusion.process import DiscreteVariancePreserving, Process
 from gibbsdiff.noise.covariance import Covariance, NoiseCovariance
 from gibbsdiff.streams import Streams
 
@@ -138,6 +139,16 @@ def ddpm(
     """
     levels = uniform_in_time(noise.level, process, steps, variance)
     return solve(denoiser, y, noise, levels, rng, with_error=False)
+
+
+def ddpm_of(denoiser: Denoiser) -> Sampler:
+    """The paper's sampler on the denoiser's own process, or on the paper's chain for pictures.
+
+    A discrete chain takes its own steps, others 5,000 to the unit of time.
+    """
+    process = denoiser.process or DiscreteVariancePreserving()
+    steps = process.steps if isinstance(process, DiscreteVariancePreserving) else 5000
+    return partial(ddpm, process=process, steps=steps)
 
 
 def geometric(level: Tensor, calls: int, floor: float = 0.004, ratio: float = 0.9) -> Levels:

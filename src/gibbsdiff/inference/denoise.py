@@ -21,7 +21,8 @@ from gibbsdiff.inference.observation import ObservationModel, taper
 from gibbsdiff.inference.phi_steps import PhiStep
 from gibbsdiff.inference.pipeline import infer
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.inference.problem import Options, Problem, Starts
+from gibbsdiff.inference.presets import Preset, denoiser_for, with_preset
+from gibbsdiff.inference.problem import Mean, Options, Problem, SamplerName, Starts, WarmUp
 from gibbsdiff.inference.progress import Progress, reporter
 from gibbsdiff.inference.starts import regression_start
 from gibbsdiff.inference.windows import LARGE
@@ -51,15 +52,18 @@ def denoise(
     model: str | Path | Denoiser | Callable[..., Any] = "natural",
     method: Literal["auto", "marginal", "gibbs"] = "auto",
     boundary: Boundary = "open",
-    chains: int = 4,
-    draws: int = 50,
+    preset: Preset | None = None,
+    chains: int | None = None,
+    draws: int | None = None,
     burn_in: int | None = None,
     calls: int | None = None,
     second_stage: bool | None = None,
     samples: int | None = None,
-    density: Density = "laplace",
+    density: Density | None = None,
     starts: Starts | None = None,
-    sampler: Sampler | None = None,
+    sampler: Sampler | SamplerName | None = None,
+    warm_up: WarmUp | None = None,
+    mean: Mean | None = None,
     phi_step: PhiStep | None = None,
     tile: int | None = None,
     device: str | torch.device = "cpu",
@@ -84,18 +88,26 @@ def denoise(
             "gibbs" up to 192² pixels and "marginal" above. A denoiser without an error model, and
             noise without a spectrum, need "gibbs". The result says which it was.
         boundary: "open" for pictures of the world, "periodic" for simulations.
-        chains, draws: How many chains of φ, and draws in each. The marginal method's draws are
-            independent: chains × draws of them.
+        preset: "paper" is the algorithm as published: Gibbs with D alone, sampler "ddpm", starts
+            and warm-up "paper", mean "average", 16 chains of 40 iterations, 20 of them burn-in.
+            What is given beside it wins.
+        chains, draws: How many chains of φ, and draws in each; by default 4 and 50. The marginal
+            method's draws are independent: chains × draws of them.
         burn_in: Iterations before the draws of a chain; by default a fifth of them, at least 2.
         calls: Network calls for a draw of x; by default 12.
         second_stage: Whether the marginal method goes on to draw x, for a σ with less bias. None:
             up to 512² pixels.
         samples: Draws of x to keep. None: one, and none above 512² pixels.
-        density: What the marginal method draws φ from: "laplace" or "polynomial", fitted to
-            scores.
+        density: What the marginal method draws φ from: "laplace", the default, or "polynomial",
+            fitted to scores.
         starts: Of chains: "marginal", "prior", or "paper" (σ regressed on y, the rest from the
             prior). None: "marginal" where the denoiser has an error model.
-        sampler: Another way to draw x | y, φ, such as partial(ddpm, process=...).
+        sampler: How x | y, φ is drawn: "few-step", the default; "ddpm", the paper's, on the
+            process of the denoiser or on the paper's; or your own, such as
+            partial(ddpm, process=..., variance="posterior").
+        warm_up: Of HMC: "ours", or "paper", which leaves out what we added to it.
+        mean: What the mean of chains is: "tweedie", D averaged over draws of φ, or "average", the
+            plain mean of all draws of x.
         phi_step: Another way than HMC to draw φ | y - x, such as `conjugate_amplitude`.
         tile: Side of the tiles that a large picture is shown to the network in.
         device: Where the network runs. Random numbers are the same on every device.
@@ -105,31 +117,39 @@ def denoise(
     """
     if method not in ("auto", "marginal", "gibbs") or boundary not in ("open", "periodic"):
         raise InputError(f"no such method or boundary: {method}, {boundary}")
+    chosen = with_preset(
+        preset,
+        {
+            "method": method,
+            "chains": chains,
+            "draws": draws,
+            "burn_in": burn_in,
+            "calls": calls,
+            "density": density,
+            "starts": starts,
+            "sampler": sampler,
+            "adaptation": warm_up,
+            "mean": mean,
+            "phi_step": phi_step,
+        },
+    )
     denoiser = load_model(model) if isinstance(model, str | Path) else as_denoiser(model)
     setting = partial(
         picture_problem,
         family=_family(noise),
         known=dict(known or {}),
-        denoiser=on_device(denoiser, device),
+        denoiser=denoiser_for(preset, on_device(denoiser, device)),
         boundary=boundary,
         tile=tile,
         on_unit_range=isinstance(model, str | Path),
     )
     options = partial(
         options_of,
-        method=method,
         second_stage=second_stage,
         samples=samples,
-        chains=chains,
-        draws=draws,
-        burn_in=burn_in,
-        calls=calls,
-        density=density,
-        starts=starts,
-        sampler=sampler,
-        phi_step=phi_step,
         checkpoint=None if checkpoint is None else Path(checkpoint),
         seed=seed,
+        **chosen,
     )
     with reporter(progress) as report:
         if not is_several(picture):

@@ -28,7 +28,7 @@ from gibbsdiff.inference.phi_steps import PhiStep
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.summary import converged
-from gibbsdiff.mcmc import run, warm_up
+from gibbsdiff.mcmc import OURS, Adaptation, run, warm_up
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.streams import Key, Streams
 
@@ -42,7 +42,8 @@ class Settings:
     """How long and how. The paper's own setting is 16 chains, 40 iterations, 20 of them kept.
 
     `transitions` of HMC in each iteration, after a warm-up of `warm_up` iterations in the first one
-    and again after the burn-in. `memory` in bytes bounds the batch that the denoiser is shown.
+    and, if the `adaptation` says so, after the burn-in. `memory` in bytes bounds the batch that the
+    denoiser is shown.
     """
 
     chains: int = 4
@@ -50,6 +51,7 @@ class Settings:
     burn_in: int = 20
     transitions: int = 10
     warm_up: int = 300
+    adaptation: Adaptation = OURS
     keep_samples: int = 0
     stop_when_converged: bool = True
     memory: float = 2e9
@@ -134,8 +136,8 @@ class Gibbs:
             return
         density = self.noise.log_posterior(statistic)
         phi = chains.phi
-        # Adapt where the chains start, and again after the burn-in.
-        if chains.tuning is None or chains.iteration == s.burn_in + 1:
+        # Adapt where the chains start and, beyond the paper, again after the burn-in.
+        if chains.tuning is None or (s.adaptation.again and chains.iteration == s.burn_in + 1):
             phi, chains.tuning = warm_up(
                 density,
                 phi,
@@ -144,6 +146,7 @@ class Gibbs:
                 rng,
                 iterations=s.warm_up,
                 tuning=chains.tuning,
+                adaptation=s.adaptation,
             )
         moved, info = run(density, phi, chains.tuning, rng, transitions=s.transitions)
         chains.phi = moved[-1]

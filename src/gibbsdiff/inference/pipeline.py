@@ -19,6 +19,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.drawing import draw_samples, image_at
 from gibbsdiff.inference.gibbs import Settings, gibbs
 from gibbsdiff.inference.laplace import draw_phi
+from gibbsdiff.inference.levels import check_levels
 from gibbsdiff.inference.marginal import Marginal, Mode
 from gibbsdiff.inference.model_error import model_error
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
@@ -28,6 +29,7 @@ from gibbsdiff.inference.search import raised_to
 from gibbsdiff.inference.second_stage import refine
 from gibbsdiff.inference.starts import paper_starts, spread
 from gibbsdiff.inference.windows import Windows, cut, scale_to_whole
+from gibbsdiff.mcmc import OURS, PAPER
 from gibbsdiff.streams import Streams
 
 
@@ -50,6 +52,7 @@ def infer(
     Ctrl-C, or a KeyboardInterrupt from `progress`, gives what is there, marked as interrupted.
     """
     options = options or Options()
+    check_levels(problem, options)
     if len(problem.y) > 1 and problem.denoiser.adaptable:
         # One by one: the denoiser is corrected for each image.
         found: list[Posterior] = []
@@ -109,7 +112,7 @@ def _by_marginal(
                 marginal,
                 mode,
                 found.denoiser,
-                options.draw_x,
+                options.draw_x(found.denoiser),
                 seed=options.seed,
                 progress=progress,
             )
@@ -139,9 +142,8 @@ def _by_marginal(
             height, width = found.windows.local.shape
             how.append(f"φ from {len(found.windows.parts)} windows of {height}×{width}")
         wanted = 0 if interrupted else options.samples
-        samples = draw_samples(
-            one, phi, found.denoiser, options.draw_x, wanted, options.seed, progress
-        )
+        sampler = options.draw_x(found.denoiser)
+        samples = draw_samples(one, phi, found.denoiser, sampler, wanted, options.seed, progress)
         interrupted = interrupted or samples.interrupted  # those of the next image, too
         posteriors.append(
             Posterior(
@@ -180,6 +182,7 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
         burn_in=burn_in,
         transitions=options.transitions,
         warm_up=options.warm_up,
+        adaptation=PAPER if options.adaptation == "paper" else OURS,
         keep_samples=options.samples,
         stop_when_converged=options.stop_when_converged,
         seed=options.seed,
@@ -190,7 +193,7 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
             problem.noise,
             problem.denoiser if found is None else found.denoiser,
             settings=settings,
-            sampler=options.draw_x,
+            sampler=options.draw_x(problem.denoiser),
             start=_starts(problem, options, starts, found),
             observation=problem.observation,
             phi_step=options.phi_step,
@@ -207,16 +210,29 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
         return [replace(p, notes=(*p.notes, note)) for p in left]
     error = None if found is None else model_error(found.marginal, found.mode)
     calls = 0 if found is None else found.calls
-    how = {"marginal": (), "prior": ("starts from the prior",), "paper": ("starts as the paper",)}
     return [
         replace(
             p,
             calls=p.calls + calls,
-            how=how[starts],
+            mean=p.mean if options.mean == "tweedie" or p.average is None else p.average,
+            how=_how(options, starts),
             model_error=None if error is None else error[b],
         )
         for b, p in enumerate(drawn)
     ]
+
+
+def _how(options: Options, starts: Starts) -> tuple[str, ...]:
+    """What is not as usual about chains, the preset first."""
+    words = {
+        f"preset {options.preset}": options.preset is not None,
+        "starts from the prior": starts == "prior",
+        "starts as the paper": starts == "paper",
+        "ddpm": options.sampler == "ddpm",
+        "warm-up as the paper": options.adaptation == "paper",
+        "mean of the draws of x": options.mean == "average",
+    }
+    return tuple(word for word, true in words.items() if true)
 
 
 def _starts(
@@ -253,8 +269,9 @@ def _with_known_noise(problem: Problem, options: Options, progress: Progress) ->
         one = problem.rows([b])
         progress("denoising with the given noise", 0, 1)
         mean, sd = image_at(one, problem.known, options.seed)
+        sampler = options.draw_x(problem.denoiser)
         samples = draw_samples(
-            one, phi, problem.denoiser, options.draw_x, options.samples, options.seed, progress
+            one, phi, problem.denoiser, sampler, options.samples, options.seed, progress
         )
         note = "no uncertainty map: the denoiser has no model of its error"
         posteriors.append(

@@ -29,7 +29,8 @@ class Posterior:
 
     Attributes:
         phi: Draws of φ, (chain, draw, d), given the network: what y says if D is right.
-        mean: E[x | y]: D(y, N_φ) averaged over draws of φ or, for the marginal method, at φ's mode.
+        mean: E[x | y]: D(y, N_φ) averaged over draws of φ or, for the marginal method, at φ's mode;
+            `average`, if that was asked for.
         sd: Standard deviation of x | y in every pixel, φ's own uncertainty included (but where φ
             comes from windows of a large picture: it is tiny there).
         samples: Draws of x | y, (n, C, H, W), each at its own draw of φ.

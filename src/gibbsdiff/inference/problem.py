@@ -11,7 +11,7 @@ from typing import Literal
 from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
-from gibbsdiff.diffusion.solvers import Sampler, few_step
+from gibbsdiff.diffusion.solvers import Sampler, ddpm_of, few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.laplace import Density
 from gibbsdiff.inference.marginal import Mode
@@ -22,14 +22,28 @@ from gibbsdiff.streams import Key, Streams
 
 Method = Literal["marginal", "gibbs"]
 Starts = Literal["marginal", "prior", "paper"]
+Mean = Literal["tweedie", "average"]
+WarmUp = Literal["ours", "paper"]
+SamplerName = Literal["few-step", "ddpm"]
 
 CALLS = 12  # of the denoiser for a draw of x
 CHOICES = {
     "method": ("marginal", "gibbs"),
     "density": ("laplace", "polynomial"),
     "starts": (None, "marginal", "prior", "paper"),
+    "mean": ("tweedie", "average"),
+    "adaptation": ("ours", "paper"),
 }
-GIBBS_ONLY = {"starts": None, "phi_step": None, "checkpoint": None, "burn_in": None}
+SAMPLERS = ("few-step", "ddpm")
+GIBBS_ONLY = {
+    "preset": None,
+    "starts": None,
+    "phi_step": None,
+    "checkpoint": None,
+    "burn_in": None,
+    "mean": "tweedie",
+    "adaptation": "ours",
+}
 MARGINAL_ONLY = {"second_stage": False, "density": "laplace"}
 
 
@@ -90,6 +104,8 @@ class Options:
 
     `burn_in` None is a fifth of `draws`, at least 2. `sampler` None is the few-step kernel with
     `calls`, by default 12. `starts` None is "marginal" where there is a search, "prior" elsewhere.
+    `warm_up` is the number of HMC's adapting iterations, `adaptation` their kind. `preset` is where
+    the options are from, for the report.
     """
 
     method: Method = "gibbs"
@@ -101,13 +117,16 @@ class Options:
     samples: int = 1
     burn_in: int | None = None
     starts: Starts | None = None
-    sampler: Sampler | None = None
+    sampler: Sampler | SamplerName | None = None
     phi_step: PhiStep | None = None
     transitions: int = 10
     warm_up: int = 300
     stop_when_converged: bool = True
     checkpoint: Path | None = None
     seed: int = 0
+    mean: Mean = "tweedie"
+    adaptation: WarmUp = "ours"
+    preset: str | None = None
 
     def __post_init__(self) -> None:
         if (
@@ -119,8 +138,13 @@ class Options:
             if getattr(self, name) not in known:
                 there = ", ".join(str(choice) for choice in known if choice)
                 raise InputError(f"{name} {getattr(self, name)!r}: there are {there}")
-        if self.sampler is not None and self.calls is not None:
-            raise InputError("calls: a sampler of your own has its own number of them")
+        if isinstance(self.sampler, str) and self.sampler not in SAMPLERS:
+            raise InputError(
+                f"sampler {self.sampler!r}: there are {', '.join(SAMPLERS)}, or a function"
+            )
+        if self.sampler not in (None, "few-step") and self.calls is not None:
+            whose = "ddpm" if self.sampler == "ddpm" else "a sampler of your own"
+            raise InputError(f"calls: {whose} has its own number of them")
         other = MARGINAL_ONLY if self.method == "gibbs" else GIBBS_ONLY
         if given := self.given(other):
             whose = "the marginal method, not for Gibbs chains"
@@ -132,7 +156,10 @@ class Options:
         """Which of the named options are not what they are when nobody asks for them."""
         return [name for name, usual in names.items() if getattr(self, name) != usual]
 
-    @property
-    def draw_x(self) -> Sampler:
-        """How x is drawn."""
-        return self.sampler or partial(few_step, calls=self.calls or CALLS)
+    def draw_x(self, denoiser: Denoiser) -> Sampler:
+        """How x is drawn with this denoiser."""
+        if self.sampler == "ddpm":
+            return ddpm_of(denoiser)
+        if self.sampler is None or isinstance(self.sampler, str):
+            return partial(few_step, calls=self.calls or CALLS)
+        return self.sampler

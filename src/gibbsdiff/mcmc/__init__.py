@@ -9,7 +9,18 @@ depend on the batch that it runs in. Positions come and go in the parameters'
 own units; the dynamics happen in the unit cube, the prior box scaled to [0, 1]^d.
 """
 
-from gibbsdiff.mcmc.adaptation import warm_up
+from gibbsdiff.mcmc.adaptation import OURS, PAPER, Adaptation, warm_up
 from gibbsdiff.mcmc.hmc import Info, LogDensity, Rng, State, Tuning, run
 
-__all__ = ["Info", "LogDensity", "Rng", "State", "Tuning", "run", "warm_up"]
+__all__ = [
+    "OURS",
+    "PAPER",
+    "Adaptation",
+    "Info",
+    "LogDensity",
+    "Rng",
+    "State",
+    "Tuning",
+    "run",
+    "warm_up",
+]

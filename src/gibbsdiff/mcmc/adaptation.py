@@ -9,6 +9,11 @@ With γ = 0.05 the step still swings by a factor of two after 75 iterations, and
 acceptance falls off a cliff, as it does for Gaussians in few dimensions, the average of
 such swings accepts 0.85 instead of 0.65. So the last 3P/16 iterations start once more,
 from that average, with swings ten times smaller.
+
+The climb, the provisional metric, the fine γ and a little shrinkage of the covariance are ours:
+`Adaptation` switches each off, and `PAPER` all of them. What the paper leaves open stays as it is
+here: the first step, the restart under a new metric, and the limits of a step. Chains that do not
+climb start from M = 1 in the unit cube.
 """
 
 from __future__ import annotations
@@ -45,6 +50,28 @@ density is flat between the walls every step is accepted, and without a limit it
 ever. STABLE: leapfrog with M⁻¹ = covariance is stable below 2 on a Gaussian, and acceptance that
 is measured with noise must not carry a chain past that.
 """
+
+
+@dataclass(frozen=True)
+class Adaptation:
+    """What a warm-up does beyond the paper's.
+
+    Attributes:
+        climb: Chains first climb to where the mass is.
+        provisional: A first metric from the iterations P/8..P/4.
+        fine: The last part of dual averaging again, with ten times the γ.
+        shrink: Covariances are shrunk a little to their diagonal.
+        again: Gibbs chains are adapted a second time, after their burn-in.
+    """
+
+    climb: bool = True
+    provisional: bool = True
+    fine: bool = True
+    shrink: bool = True
+    again: bool = True
+
+
+OURS, PAPER = Adaptation(), Adaptation(False, False, False, False, False)
 
 
 @dataclass(frozen=True)
@@ -123,6 +150,18 @@ def reasonable_step(
     return step
 
 
+def sample_covariance(draws: Tensor, otherwise: Tensor) -> Tensor:
+    """Unbiased sample covariance (B, d, d) of draws (B, d, n).
+
+    A chain that did not move, or in fewer directions than there are, keeps the matrix it had.
+    """
+    covariance = _covariance(draws)
+    sd = covariance.diagonal(dim1=1, dim2=2).sqrt().clamp(min=1e-300)
+    correlation = covariance / sd.unsqueeze(2) / sd.unsqueeze(1)
+    moved = (sd.amin(1) > 1e-12) & (torch.linalg.eigvalsh(correlation).amin(1) > 1e-9)
+    return torch.where(moved[:, None, None], covariance, otherwise)
+
+
 def shrunk_covariance(draws: Tensor, otherwise: Tensor) -> Tensor:
     """Sample covariance (B, d, d) of draws (B, d, n), shrunk a little to its diagonal.
 
@@ -130,16 +169,19 @@ def shrunk_covariance(draws: Tensor, otherwise: Tensor) -> Tensor:
     that moved freely, all for one that hardly did, and positive definite in between. A
     chain that did not move at all keeps the matrix it had.
     """
-    _, d, n = draws.shape
-    # Sums run over the last axis, where their order does not depend on the batch.
-    centred = draws - draws.mean(2, keepdim=True)
-    covariance = (centred.unsqueeze(2) * centred.unsqueeze(1)).sum(3) / (n - 1)
+    covariance = _covariance(draws)
     variance = covariance.diagonal(dim1=1, dim2=2)
     moves = (draws[..., 1:] != draws[..., :-1]).any(1).sum(1)
-    weight = ((d + 1) / moves.clamp(min=1)).clamp(max=1).square()[:, None, None]
+    weight = ((draws.shape[1] + 1) / moves.clamp(min=1)).clamp(max=1).square()[:, None, None]
     shrunk = (1 - weight) * covariance + weight * torch.diag_embed(variance)
     moved = variance.amin(1) > 1e-24
     return torch.where(moved[:, None, None], shrunk, otherwise)
+
+
+def _covariance(draws: Tensor) -> Tensor:
+    # Sums run over the last axis, where their order does not depend on the batch.
+    centred = draws - draws.mean(2, keepdim=True)
+    return (centred.unsqueeze(2) * centred.unsqueeze(1)).sum(3) / (draws.shape[2] - 1)
 
 
 def warm_up(
@@ -151,30 +193,38 @@ def warm_up(
     *,
     iterations: int = 300,
     tuning: Tuning | None = None,
+    adaptation: Adaptation = OURS,
 ) -> tuple[Tensor, Tuning]:
     """Adapt step and mass of each chain from `start` (B, d) in the box [low, high], eq. (9).
 
     Returns the last positions (B, d) and the tuning. An earlier `tuning` gives the first
-    metric when chains are adapted again; otherwise they first climb to where the mass is.
+    metric when chains are adapted again; otherwise they first climb to where the mass is,
+    unless the `adaptation` leaves that out.
     """
     if iterations < 20:
         raise ValueError(f"warm-up needs at least 20 iterations, got {iterations}")
     low, high = (torch.as_tensor(x, dtype=torch.float64).detach() for x in (low, high))
     evaluate, state = first_state(log_density, start, low, high, rng)
     rows, d = state.position.shape
-    if tuning is None:
+    if tuning is None and adaptation.climb:
         state, inverse_mass = climb(evaluate, state)
+    elif tuning is None:
+        inverse_mass = torch.eye(d, dtype=torch.float64).expand(rows, d, d).contiguous()
     elif tuning.inverse_mass.shape == (rows, d, d):
         inverse_mass = tuning.inverse_mass
     else:
         raise ValueError(f"tuning of {len(tuning.step)} chains for {rows} chains")
-    first, last = iterations // 4, 3 * iterations // 4
-    state, _, draws = _adapt_step(evaluate, state, inverse_mass, rng, first)
-    inverse_mass = shrunk_covariance(draws[..., first // 2 :], inverse_mass)
-    state, _, draws = _adapt_step(evaluate, state, inverse_mass, rng, last - first)
-    inverse_mass = shrunk_covariance(draws, inverse_mass)
-    rest = iterations - last
-    state, step, _ = _adapt_step(evaluate, state, inverse_mass, rng, rest, fine=3 * rest // 4)
+    first, last, rest = iterations // 4, 3 * iterations // 4, iterations - 3 * iterations // 4
+    covariance = shrunk_covariance if adaptation.shrink else sample_covariance
+    kept = 0
+    if adaptation.provisional:
+        state, _, draws = _adapt_step(evaluate, state, inverse_mass, rng, first)
+        inverse_mass = covariance(draws[..., first // 2 :], inverse_mass)
+        kept = first
+    state, _, draws = _adapt_step(evaluate, state, inverse_mass, rng, last - kept)
+    inverse_mass = covariance(draws[..., first - kept :], inverse_mass)
+    fine = 3 * rest // 4 if adaptation.fine else 0
+    state, step, _ = _adapt_step(evaluate, state, inverse_mass, rng, rest, fine=fine)
     return to_box(state.position, low, high), Tuning(step, inverse_mass, low, high)
 
 

@@ -93,8 +93,9 @@ class OriginalUNet(nn.Module):
 def load_lightning(path: str | Path) -> OriginalUNet:
     """Read a Lightning checkpoint of the authors, tensors and plain values only.
 
-    The numbers of channels and of parameters follow from the weights, the number of steps from
-    the file's hyper-parameters. Nothing in the file is run: one that asks for it is refused.
+    The width and the numbers of channels and parameters follow from the weights, the number of
+    steps from the file's hyper-parameters. Nothing in the file is run: one that asks for it is
+    refused.
 
     Raises:
         ValueError: If the file holds anything else; the message is one line.
@@ -109,6 +110,7 @@ def load_lightning(path: str | Path) -> OriginalUNet:
             channels=_columns(weights, FIRST_KEY),
             parameters=_columns(weights, "alpha_embed1.mlp.0.weight"),
             steps=_steps(checkpoint.get("hyper_parameters")),
+            width=(*weights[FIRST_KEY].shape, 0)[0] or 64,
         )
     _check_shapes(path, weights, network.state_dict())
     network.load_state_dict(weights, assign=True)
@@ -117,8 +119,10 @@ def load_lightning(path: str | Path) -> OriginalUNet:
 
 def _read(path: str | Path) -> Mapping[str, Any]:
     try:
-        with warnings.catch_warnings(action="ignore"):  # on old pickles, refused or not
-            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        # Warnings on old pickles do not matter, refused or not. An open file has no name by which
+        # PyTorch could take it for another format.
+        with warnings.catch_warnings(action="ignore"), Path(path).open("rb") as file:
+            checkpoint = torch.load(file, map_location="cpu", weights_only=True)
     except OSError:
         raise
     except Exception as error:  # a foreign file can fail anywhere in the unpickler

@@ -8,56 +8,74 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict
-from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor, nn
 
 from gibbsdiff.diffusion.calibration import Calibration
+from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.signal import PowerLawSignal, TabulatedSignal
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.networks.unet import UNet
+from gibbsdiff.pretrained.epsilon import FORMAT as EPSILON
+from gibbsdiff.pretrained.epsilon import load_authors, load_epsilon, read_epsilon
+from gibbsdiff.pretrained.files import (
+    available,
+    channels_last,
+    fill,
+    find,
+    format_of,
+    is_checkpoint,
+    open_file,
+)
 
-Module = TypeVar("Module", bound=nn.Module)
+__all__ = [
+    "architecture",
+    "available",
+    "channels_last",
+    "fill",
+    "find",
+    "format_of",
+    "load_model",
+    "load_spectral",
+    "read_card",
+    "save_model",
+    "signal_of",
+]
 
 FORMAT = "gibbsdiff-1"
-SUFFIX = ".safetensors"
 
 
-def available() -> list[str]:
-    """Names of the models inside the package."""
-    here = resources.files(__name__)
-    return sorted(p.name.removesuffix(SUFFIX) for p in here.iterdir() if p.name.endswith(SUFFIX))
+def load_model(name: str | Path) -> Denoiser:
+    """A denoiser, ready to use: a model of the package by name, or a file by path.
 
-
-def load_model(name: str | Path) -> SpectralDenoiser:
-    """A denoiser, ready to use: a model of the package by name, or a file by path."""
+    A file may be one of `save_model`, one of the paper's models as `gibbsdiff train` writes them,
+    or a checkpoint of the paper's authors: which it is, is seen in the file.
+    """
     path = find(name)
-    metadata, tensors = open_file(path)
-    try:
-        network = UNet(**json.loads(metadata["architecture"]))
-        spectrum = signal_of(json.loads(metadata["signal"]))
-    except (KeyError, TypeError, ValueError) as trouble:
-        raise InputError(f"{path}: its description is damaged ({trouble})") from None
-    fill(network, tensors, path)
-    denoiser = SpectralDenoiser(network, spectrum, _calibration(tensors, path))
-    return channels_last(denoiser).eval().requires_grad_(False)
+    if is_checkpoint(path):
+        return load_authors(path)
+    if format_of(path) == EPSILON:
+        return load_epsilon(path)
+    return load_spectral(path)
+
+
+def load_spectral(name: str | Path) -> SpectralDenoiser:
+    """As `load_model`, of the package's own kind alone: others are refused."""
+    return _read(name)[0]
 
 
 def read_card(name: str | Path) -> dict[str, Any]:
-    """The card that a model of any kind was saved with."""
+    """The card that a model was saved with; that of a foreign checkpoint is empty."""
     path = find(name)
-    try:
-        card: dict[str, Any] = json.loads(describe(path)["card"])
-    except (KeyError, ValueError) as trouble:
-        raise InputError(f"{path}: its description is damaged ({trouble})") from None
-    return card
+    if is_checkpoint(path):
+        return {}
+    return read_epsilon(path)[1] if format_of(path) == EPSILON else _read(path)[1]
 
 
 def save_model(
@@ -84,13 +102,6 @@ def save_model(
     write_atomically(path, save(tensors, metadata))
 
 
-def channels_last(denoiser: Module) -> Module:
-    """The same denoiser, its convolutions laid out as CPUs like them."""
-    module: nn.Module = denoiser
-    module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return denoiser
-
-
 def architecture(network: UNet) -> dict[str, Any]:
     """The arguments that make a U-Net of this shape."""
     first = network.embed[0]
@@ -105,6 +116,24 @@ def architecture(network: UNet) -> dict[str, Any]:
         "descriptor": network.descriptor,
         "padding": network.padding,
     }
+
+
+def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
+    path = find(name)
+    if is_checkpoint(path):
+        raise InputError(f"{path}: a checkpoint of PyTorch; a model of this package is needed")
+    if format_of(path) == EPSILON:
+        raise InputError(f"{path}: a model of the paper's kind, which has no model of its error")
+    metadata, tensors = open_file(path, FORMAT)
+    try:
+        network = UNet(**json.loads(metadata["architecture"]))
+        spectrum = signal_of(json.loads(metadata["signal"]))
+        card = json.loads(metadata["card"])
+    except (KeyError, TypeError, ValueError) as trouble:
+        raise InputError(f"{path}: its description is damaged ({trouble})") from None
+    fill(network, tensors, path)
+    denoiser = SpectralDenoiser(network, spectrum, _calibration(tensors, path))
+    return channels_last(denoiser).eval().requires_grad_(False), card
 
 
 def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
@@ -139,52 +168,3 @@ def signal_of(fields: Mapping[str, Any]) -> PowerLawSignal | TabulatedSignal:
         rows = tuple(tuple(row) for row in fields["log_power"])
         return TabulatedSignal(tuple(fields["log_k"]), rows, fields["mean"])
     return PowerLawSignal(tuple(fields["amplitude"]), tuple(fields["slope"]), fields["mean"])
-
-
-def find(name: str | Path) -> Path:
-    """The file of a model of the package, by name, or the file given."""
-    packaged = Path(str(resources.files(__name__))) / f"{name}{SUFFIX}"
-    if isinstance(name, str) and name in available():
-        return packaged
-    path = Path(name)
-    if path.is_file():
-        return path
-    known = ", ".join(available()) or "none"
-    raise InputError(f"{name}: neither a file nor a model of this package (there are: {known})")
-
-
-def describe(path: Path) -> dict[str, str]:
-    """What a model file of any kind says of itself; its `format` is the kind."""
-    try:
-        with safe_open(path, framework="pt") as file:
-            metadata = dict(file.metadata() or {})
-    except (SafetensorError, OSError) as trouble:
-        reason = " ".join(str(trouble).split())
-        raise InputError(f"{path}: not a safetensors file ({reason})") from None
-    if not metadata.get("format", "").startswith("gibbsdiff-"):
-        raise InputError(f"{path}: a safetensors file, but not a model of this package")
-    return metadata
-
-
-def open_file(path: Path, form: str = FORMAT) -> tuple[dict[str, str], dict[str, Tensor]]:
-    """The description and the tensors of a model file of some format."""
-    metadata = describe(path)
-    if metadata["format"] != form:
-        raise InputError(f"{path}: not a model of this kind: {metadata['format']}, not {form}")
-    with safe_open(path, framework="pt") as file:
-        return metadata, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
-
-
-def fill(network: nn.Module, tensors: Mapping[str, Tensor], path: Path) -> None:
-    """Copy the weights in, naming the first one that does not fit."""
-    own = network.state_dict()
-    for key, value in own.items():
-        given = tensors.get(f"network.{key}")
-        if given is None:
-            raise InputError(f"{path}: the weight {key} is missing")
-        if given.shape != value.shape:
-            raise InputError(
-                f"{path}: the weight {key} has shape {tuple(given.shape)}, "
-                f"its architecture needs {tuple(value.shape)}"
-            )
-    network.load_state_dict({key: tensors[f"network.{key}"].float() for key in own})

@@ -17,7 +17,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.networks.original import OriginalUNet, load_lightning
 from gibbsdiff.networks.resunet import ResUNet
-from gibbsdiff.pretrained import channels_last, describe, fill, find, open_file
+from gibbsdiff.pretrained.files import channels_last, fill, find, open_file
 
 FORMAT = "gibbsdiff-epsilon-1"
 
@@ -47,13 +47,13 @@ def save_epsilon(
     write_atomically(path, save(tensors, metadata))
 
 
-def is_epsilon(name: str | Path) -> bool:
-    """Whether a model file holds one of the paper's networks."""
-    return describe(find(name))["format"] == FORMAT
-
-
 def load_epsilon(name: str | Path) -> EpsilonDenoiser:
     """A denoiser, ready to use."""
+    return read_epsilon(name)[0]
+
+
+def read_epsilon(name: str | Path) -> tuple[EpsilonDenoiser, dict[str, Any]]:
+    """The same, and the card that it was saved with."""
     path = find(name)
     metadata, tensors = open_file(path, FORMAT)
     try:
@@ -66,10 +66,11 @@ def load_epsilon(name: str | Path) -> EpsilonDenoiser:
         ranges = tuple((low, high) for low, high in json.loads(metadata["ranges"]))
         names = json.loads(metadata.get("names", "[]"))
         denoiser = EpsilonDenoiser(network, chain(**known), ranges, names)
+        card = json.loads(metadata["card"])
     except (KeyError, TypeError, ValueError) as trouble:
         raise InputError(f"{path}: its description is damaged ({trouble})") from None
     fill(network, tensors, path)
-    return channels_last(denoiser).eval().requires_grad_(False)
+    return channels_last(denoiser).eval().requires_grad_(False), card
 
 
 def load_authors(path: str | Path) -> EpsilonDenoiser:

@@ -18,7 +18,7 @@ from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.noise.covariance import SpectralCovariance
-from gibbsdiff.pretrained import load_model, save_model
+from gibbsdiff.pretrained import load_spectral, save_model
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.error_table import as_rows, check_errors, quadrants
 from gibbsdiff.training.evaluation import Cell, evaluate, summary
@@ -94,8 +94,8 @@ class SpectralObjective(Objective[SpectralDenoiser]):
         save_model(model, path, card, dtype)
 
     def load(self, path: str | Path) -> SpectralDenoiser:
-        """As `load_model`."""
-        return load_model(path)
+        """As `load_spectral`."""
+        return load_spectral(path)
 
     def calibration(self, model: SpectralDenoiser) -> Calibration:
         """c of eq. (7) and the scatter of eq. (12), on the quarters of the calibration and

@@ -169,7 +169,7 @@ def test_bad_input(folder, tmp_path):
         ({"size": 8}, "size: 8 pixels; crops have 16 to 256"),
         ({"size": 300}, "size: 300 pixels"),
         ({"method": "magic"}, "method magic: gibbs or marginal"),
-        ({"starts": "magic"}, "starts magic"),
+        ({"starts": "magic"}, "starts 'magic'"),
         ({"iterations": 5, "burn_in": 5}, "burn-in 5 must be shorter"),
         ({"device": "abacus"}, "device 'abacus': not available"),
         ({"model_digest": "0" * 16}, "not the same file on every machine"),

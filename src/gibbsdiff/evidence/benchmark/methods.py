@@ -24,7 +24,8 @@ from gibbsdiff.evidence.baselines.dncnn import DnCNN
 from gibbsdiff.evidence.complete import infer_completely
 from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.inference.problem import Options, Starts
+from gibbsdiff.inference.presets import denoiser_for, with_preset
+from gibbsdiff.inference.problem import Mean, Options, Starts
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
@@ -36,13 +37,14 @@ class ChainLength:
     """A Gibbs run: how many chains, iterations in all, and how many of them are burn-in.
 
     `starts`: "marginal" is around the mode that the marginal method finds, over-dispersed;
-    "paper" takes σ from a regression on y and φ from the prior.
+    "paper" takes σ from a regression on y and φ from the prior. `preset`: how the rest is done.
     """
 
     chains: int = 2
     iterations: int = 20
     burn_in: int = 5
     starts: Starts = "marginal"
+    preset: str | None = None
 
 
 #: 16 chains of 40 iterations, the last 20 kept.
@@ -64,13 +66,17 @@ class Setup:
     digests: tuple[tuple[str, str], ...] = ()
 
     def with_digests(self) -> Setup:
-        """The same, files read once: missing or foreign ones are found before any work."""
+        """The same, files read once: missing or foreign ones are found before any work. Chains with
+        a model that has no error model start from the prior.
+        """
         seen = [("model", file_digest(find(self.model)))]
-        network(self.model, seen[0][1], self.device)
+        able, gibbs = network(self.model, seen[0][1], self.device).error_model, self.gibbs
+        if not able and gibbs.starts == "marginal":
+            gibbs = replace(gibbs, starts="prior")
         if self.dncnn is not None:
             load_dncnn(self.dncnn)
             seen.append(("dncnn", file_digest(self.dncnn)))
-        return replace(self, digests=tuple(seen))
+        return replace(self, gibbs=gibbs, digests=tuple(seen))
 
     def digest(self, name: str) -> str:
         """The digest of a file."""
@@ -149,7 +155,7 @@ def gibbs_rows(seen: Observation, setup: Setup) -> dict[str, Attempt]:
     found: list[Posterior] = []
 
     def run() -> Attempt:
-        found.append(chains(seen, setup))
+        found.append(chains(seen, setup, mean="tweedie"))
         return _attempt(found[0])
 
     tweedie = _timed(run)
@@ -163,20 +169,20 @@ def gibbs_rows(seen: Observation, setup: Setup) -> dict[str, Attempt]:
     }
 
 
-def chains(seen: Observation, setup: Setup) -> Posterior:
-    """The Gibbs sampler of the length that the set-up says."""
+def chains(seen: Observation, setup: Setup, mean: Mean | None = None) -> Posterior:
+    """The Gibbs sampler of the length that the set-up says, by its preset if it has one."""
     how = setup.gibbs
-    options = Options(
-        "gibbs",
-        how.chains,
-        how.iterations - how.burn_in,
-        setup.calls,
-        burn_in=how.burn_in,
-        starts=how.starts,
-        stop_when_converged=False,
-        seed=seen.seed,
-    )
-    return inferred(seen, setup, options)
+    given = {
+        "chains": how.chains,
+        "draws": how.iterations - how.burn_in,
+        "calls": setup.calls if how.preset is None else None,
+        "burn_in": how.burn_in,
+        "starts": how.starts,
+        "mean": mean,
+        "stop_when_converged": False,
+        "seed": seen.seed,
+    }
+    return inferred(seen, setup, Options(**with_preset(how.preset, given)))
 
 
 def inferred(
@@ -184,6 +190,7 @@ def inferred(
 ) -> Posterior:
     """The posterior as `gibbsdiff.denoise` finds it, on periodic power-law noise."""
     denoiser = network(setup.model, setup.digest("model"), setup.device)
+    denoiser = denoiser_for(options.preset, denoiser)
     problem, _ = picture_problem(seen.y[0], PowerLawNoise(), known or {}, denoiser, "periodic")
     (posterior,) = infer_completely(problem, options)
     return posterior
@@ -224,12 +231,15 @@ ROWS_OF = {
 def setting(group: str, setup: Setup) -> dict[str, Any]:
     """What a group's results depend on besides the observation."""
     ours: dict[str, Any] = {"model": setup.digest("model")}
+    chains = {name: value for name, value in asdict(setup.gibbs).items() if value is not None}
+    if setup.gibbs.preset is None:
+        chains["calls"] = setup.calls
     known: dict[str, dict[str, Any]] = {
         "dncnn": {"dncnn": setup.digest("dncnn")},
         "known-noise": ours,
         "marginal-first": ours,
         "marginal": {**ours, "calls": setup.calls},
-        "gibbs": {**ours, "calls": setup.calls, **asdict(setup.gibbs)},
+        "gibbs": {**ours, **chains},
     }
     return known.get(group, {})
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -28,7 +28,8 @@ from gibbsdiff.evidence.calibration.paired import PairedParameters
 from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
 from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.laplace import Density
-from gibbsdiff.inference.problem import Method, Problem
+from gibbsdiff.inference.presets import denoiser_for
+from gibbsdiff.inference.problem import Method, Problem, Starts
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.pretrained import find
@@ -47,8 +48,9 @@ def photographs(
     chains: int = 4,
     iterations: int = 60,
     burn_in: int = 30,
-    calls: int = 12,
-    starts: Literal["marginal", "prior", "paper"] = "marginal",
+    calls: int | None = None,
+    starts: Starts | None = None,
+    preset: str | None = None,
     model: str = "natural",
     model_digest: str = "",
     hold_out_every: int = 0,
@@ -59,21 +61,26 @@ def photographs(
 
     Every crop is inferred as `gibbsdiff.denoise(crop, boundary="periodic")` does it. Gibbs: the
     paper has 4 chains, 60 iterations, 30 of them burn-in. `starts`: around the mode of the marginal
-    method, from the prior, or as in the paper. Marginal: one `stages` or two.
+    method, the default, from the prior, or as in the paper. `preset`: "paper" is all as in the
+    paper, but for what is given. Marginal: one `stages` or two.
     """
     if not 16 <= size <= PROTOCOL_SIDE:
         raise InputError(f"size: {size} pixels; crops have 16 to {PROTOCOL_SIDE}")
-    if stages not in (1, 2) or starts not in ("marginal", "prior", "paper"):
-        raise InputError(f"stages {stages}, starts {starts}: 1 or 2; marginal, prior or paper")
+    if stages not in (1, 2):
+        raise InputError(f"stages {stages}: 1 or 2")
     if method == "gibbs":
-        options = chain_options(iterations, burn_in, chains=chains, calls=calls, starts=starts)
+        options = chain_options(
+            iterations, burn_in, preset=preset, chains=chains, calls=calls, starts=starts
+        )
+    elif preset is not None:
+        raise InputError(f"preset {preset}: it is of Gibbs chains, not of the {method} method")
     elif method == "marginal":
         options = marginal_options(calls=calls, second_stage=stages == 2, density=density)
     else:
         raise InputError(f"method {method}: gibbs or marginal")
     low, high = sigma
     noise = PowerLawNoise((low, high))
-    denoiser = network(model, model_digest, device)
+    denoiser = denoiser_for(preset, network(model, model_digest, device))
     signal = partial(crops, data, size, hold_out_every, selection)
     signal(Streams(0, []))  # a folder that is not there is found before any work
 
@@ -106,7 +113,15 @@ def crops(data: str, size: int, hold_out_every: int, selection: int, rng: Stream
 def photographs_run(
     data: str | Path, seed: int = 0, batch: int = 1, model: str = "natural", **arguments: Any
 ) -> CalibrationRun:
-    """The problem "photographs": the folder, and the model's digest, are part of it."""
+    """The problem "photographs": the folder, and the model's digest, are part of it.
+
+    Starts of chains that are not given are the preset's or, without one, around the marginal mode
+    if the model has an error model, else from the prior.
+    """
     digest = file_digest(find(model))
+    gibbs, preset = arguments.get("method", "gibbs") == "gibbs", arguments.get("preset")
+    if gibbs and preset is None and arguments.get("starts") is None:
+        able = network(model, digest, arguments.get("device", "cpu")).error_model
+        arguments["starts"] = "marginal" if able else "prior"
     known = {"data": str(data), "model": model, "model_digest": digest, **arguments}
     return CalibrationRun("photographs", known, seed, batch)

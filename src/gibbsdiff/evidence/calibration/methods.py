@@ -23,6 +23,7 @@ from gibbsdiff.evidence.complete import infer_completely
 from gibbsdiff.inference.laplace import Density
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.presets import denoiser_for, with_preset
 from gibbsdiff.inference.problem import Method, Options, Problem
 from gibbsdiff.noise import PowerLawNoise, StationaryNoise, WhiteNoise
 from gibbsdiff.streams import Key, Streams
@@ -78,23 +79,16 @@ def outcome(posterior: Posterior, calls: int, seed: int | None = None) -> Outcom
 
 
 def chain_options(
-    iterations: int, burn_in: int, *, chains: int = 4, calls: int = 12, **others: Any
+    iterations: int, burn_in: int, *, preset: str | None = None, **others: Any
 ) -> Options:
     """Gibbs chains of a given length, for evidence: they do not stop when they have converged, and
-    no x is kept.
+    no x is kept. What is given, and not None, wins over a preset.
     """
     if not 0 <= burn_in < iterations:
         raise InputError(f"burn-in {burn_in} must be shorter than the run of {iterations}")
-    return Options(
-        "gibbs",
-        chains,
-        iterations - burn_in,
-        calls,
-        samples=0,
-        burn_in=burn_in,
-        stop_when_converged=False,
-        **others,
-    )
+    given = {"draws": iterations - burn_in, "burn_in": burn_in, **others}
+    fixed: dict[str, Any] = {"method": "gibbs", "samples": 0, "stop_when_converged": False}
+    return Options(**with_preset(preset, given, "sbc") | fixed)
 
 
 def marginal_options(**others: Any) -> Options:
@@ -111,11 +105,13 @@ def gaussian(
     iterations: int = 200,
     burn_in: int = 60,
     longer: int = 6,
-    warm_up: int = 100,
+    warm_up: int | None = None,
     density: Density = "laplace",
+    preset: str | None = None,
 ) -> CalibrationProblem:
     """A Gaussian signal with the spectrum of photographs: every conditional is exact, eq. (10), so
-    that what calibration finds is the method's own fault. Chains start from draws of the prior.
+    that what calibration finds is the method's own fault. Chains start from draws of the prior,
+    with `warm_up` 100; a preset has its own starts and warm-up, and D without its error.
     """
     if size < 8 or channels not in (1, 3):
         raise InputError(f"size {size}, channels {channels}: at least 8, and 1 or 3, are needed")
@@ -129,8 +125,11 @@ def gaussian(
         raise InputError(f"noise {noise}: power-law or white")
     if method == "gibbs":
         # One call is an exact draw of x, and costs next to nothing: few transitions for each.
-        brief = {"calls": 1, "transitions": 2, "warm_up": warm_up}
-        options = chain_options(iterations, burn_in, starts="prior", **brief)
+        own = {"starts": "prior", "calls": 1, "transitions": 2, "warm_up": warm_up or 100}
+        given = own if preset is None else {"warm_up": warm_up}
+        options = chain_options(iterations, burn_in, preset=preset, **given)
+    elif preset is not None:
+        raise InputError(f"preset {preset}: it is of Gibbs chains, not of the {method} method")
     elif method == "marginal":
         options = marginal_options(density=density)
     else:
@@ -139,9 +138,10 @@ def gaussian(
     spectrum = (NATURAL.amplitude[:channels], NATURAL.slope[:channels])
     denoiser = GaussianDenoiser(PowerLawSignal(*spectrum, NATURAL.mean))
     observation = ObservationModel(model, (size, size))
+    shown = denoiser_for(preset, denoiser)
 
     def problem_of(y: Tensor, keys: tuple[Key, ...]) -> Problem:
-        return Problem(y, model, denoiser, observation, keys=keys)
+        return Problem(y, model, shown, observation, keys=keys)
 
     return CalibrationProblem(
         model,

@@ -1,0 +1,52 @@
+"""Whether the noise that φ may be lies on the process of the denoiser and of the sampler."""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import product
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.errors import InputError
+from gibbsdiff.inference.problem import Options, Problem
+
+FEW = 4  # parameters up to which every corner of the prior box is looked at
+
+
+def check_levels(problem: Problem, options: Options) -> None:
+    """Refuse a prior box that goes beyond b(1)/a(1), eq. (2), before any work.
+
+    What a chain would meet there, after hours perhaps, is an observation above the end of the
+    process, which has no t*.
+    """
+    sampler = options.draw_x(problem.denoiser)
+    bound = sampler.keywords.get("process") if isinstance(sampler, partial) else None
+    ends = [p.highest for p in (problem.denoiser.process, bound) if p is not None]
+    if not ends:
+        return
+    level, end = highest_level(problem), min(ends)
+    if level > end * (1 + 1e-6):
+        what = "is" if problem.known is not None else "may be by its prior"
+        hint = "" if problem.known is not None else ": cut the prior"
+        raise InputError(
+            f"noise: the level that the denoiser sees {what} {level:.4g}, above "
+            f"b(1)/a(1) = {end:.4g}, the highest of the process{hint}"
+        )
+
+
+def highest_level(problem: Problem) -> float:
+    """The highest level over the corners of the prior box, or that of the noise known."""
+    phi = corners(problem.noise.low, problem.noise.high)
+    levels = [
+        problem.observation.covariance(one[None], torch.float64).level
+        for one in (phi if problem.known is None else problem.known)
+    ]
+    return float(torch.cat(levels).max())
+
+
+def corners(low: Tensor, high: Tensor) -> Tensor:
+    """(n, d): all 2^d corners of a box of few parameters, the lowest and highest of others."""
+    d = len(low)
+    sides = product((False, True), repeat=d) if d <= FEW else [(False,) * d, (True,) * d]
+    return torch.stack([torch.where(torch.tensor(side), high, low) for side in sides])
