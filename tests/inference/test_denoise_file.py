@@ -31,7 +31,7 @@ def test_without_a_map_there_is_no_file_of_it_and_a_note(tmp_path):
     save(tmp_path / "a.png", NOISY)
     done = denoise_file(tmp_path / "a.png", model=lambda z, noise: 0.5 * z, **WHITE)
     assert done.posterior.sd is None
-    assert "no uncertainty map: the denoiser has no model of its error" in done.summary
+    assert "no uncertainty map: the denoiser says nothing of the error in a pixel" in done.summary
     assert names(tmp_path) == ["a.denoised.png", "a.png", "a.posterior.nc"]
     assert done.files == [tmp_path / "a.denoised.png", tmp_path / "a.posterior.nc"]
     assert Posterior.load(done.files[1]).notes == done.posterior.notes

@@ -121,7 +121,7 @@ def test_known_noise_without_error_model_has_no_map(truth, y, bare):
     p = gibbsdiff.denoise(y, known={"sigma": SIGMA}, noise="white", model=bare, boundary="periodic")
     np.testing.assert_allclose(p.mean, truth.wiener(y, SIGMA, 0.0)[0], atol=1e-9)
     assert p.sd is None
-    assert p.notes == ("no uncertainty map: the denoiser has no model of its error",)
+    assert p.notes == ("no uncertainty map: the denoiser says nothing of the error in a pixel",)
     assert p.summary().endswith(p.notes[0])
     assert p.samples.shape == (1, *y.shape)
 

@@ -160,7 +160,7 @@ CASES = {
         "method": "known noise",
         "sd": None,
         "phi": torch.full((1, 20, 2), 0.1, dtype=torch.float64),
-        "notes": ("no uncertainty map: the denoiser has no model of its error",),
+        "notes": ("no uncertainty map: the denoiser says nothing of the error in a pixel",),
     },
     "odd names": {"names": ("my $x", "omega_b", "depth"), "chains": 7},
     "two channels, tall, holes": {"shape": (2, 80, 9), "missing": torch.eye(80)[:, :9] > 0},
@@ -215,7 +215,7 @@ def test_without_a_map_there_is_no_panel_and_a_reason(draw):
     posterior = make(**CASES["no map"])
     page = draw(posterior)
     assert "uncertainty" not in {a.get_title() for a in page.findobj(Axes)}
-    assert "no uncertainty map: the denoiser has no model of its error" in texts(page)
+    assert "no uncertainty map: the denoiser says nothing of the error in a pixel" in texts(page)
     with_map = draw(replace(posterior, sd=posterior.mean))
     assert "uncertainty" in {a.get_title() for a in with_map.findobj(Axes)}
     # Nothing was inferred of φ: no corner plot, but the values.

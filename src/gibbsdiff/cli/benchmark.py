@@ -41,7 +41,9 @@ Iterations = Annotated[
 Paper = Annotated[
     bool, typer.Option("--paper-setting", help="16 chains × 40 iterations, the last 20 kept.")
 ]
-Calls = Annotated[int, typer.Option(help="Network calls for a draw of x.", min=1)]
+Calls = Annotated[
+    int, typer.Option(help="Network calls for a draw of x; Gibbs of a preset has its own.", min=1)
+]
 Seed = Annotated[int, typer.Option(help="Of the noise.", min=0)]
 Side = Annotated[int, typer.Option(help="Side of the images; the paper has 256.", min=32)]
 Cluster = Annotated[str | None, typer.Option(help="local:N, or the address of a Dask scheduler.")]

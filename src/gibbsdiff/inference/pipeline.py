@@ -273,7 +273,7 @@ def _with_known_noise(problem: Problem, options: Options, progress: Progress) ->
         samples = draw_samples(
             one, phi, problem.denoiser, sampler, options.samples, options.seed, progress
         )
-        note = "no uncertainty map: the denoiser has no model of its error"
+        note = "no uncertainty map: the denoiser says nothing of the error in a pixel"
         posteriors.append(
             Posterior(
                 problem.noise.names,
