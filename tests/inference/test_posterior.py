@@ -162,6 +162,14 @@ def test_a_networks_model_error_is_a_covariance_of_both_methods(natural, truth, 
     assert p.box.tolist() == [[0.01], [1.0]]
 
 
+def test_the_error_of_the_network_cannot_make_a_parameter_less_known_than_the_prior():
+    """A mode on a wall has a huge response to first order; a box has no room for it."""
+    p = make(model_error=1e4 * ERROR, box=BOX)
+    most = ((BOX[1] - BOX[0]) / math.sqrt(12)).tolist()
+    assert [r.total_sd for r in p.rows] == pytest.approx(most)
+    assert [r.sd for r in p.widened().rows] == pytest.approx(most, rel=0.05)
+
+
 def test_level_is_the_pixel_standard_deviation():
     noise = PowerLawNoise()
     power = noise.power((9, 11), torch.tensor([[0.3, -0.7]], dtype=torch.float64))[0, 0]

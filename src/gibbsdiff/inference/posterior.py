@@ -84,7 +84,7 @@ class Posterior:
     def rows(self) -> list[Summary]:
         """A summary of each parameter."""
         chains, error = self.is_chains, self.model_error
-        return summarise(self.phi, self.names, chains=chains, model_error=error)
+        return summarise(self.phi, self.names, chains=chains, model_error=error, box=self.box)
 
     @property
     def converged(self) -> bool:

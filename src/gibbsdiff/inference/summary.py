@@ -32,16 +32,26 @@ class Summary:
 
 
 def summarise(
-    phi: Tensor, names: Sequence[str], *, chains: bool = True, model_error: Tensor | None = None
+    phi: Tensor,
+    names: Sequence[str],
+    *,
+    chains: bool = True,
+    model_error: Tensor | None = None,
+    box: Tensor | None = None,
 ) -> list[Summary]:
-    """Summaries of draws (chain, draw, d), one per parameter; `chains` have R-hat and ESS."""
+    """Summaries of draws (chain, draw, d), one per parameter; `chains` have R-hat and ESS.
+
+    The sd with `model_error` is at most that of the prior, uniform on the `box` (2, d): the first
+    order of eq. (12) knows nothing of walls.
+    """
+    most = [math.inf] * len(names) if box is None else ((box[1] - box[0]) / 12**0.5).tolist()
     added = [0.0] * len(names) if model_error is None else model_error.diagonal().tolist()
     rows = []
     for i, (name, extra) in enumerate(zip(names, added, strict=True)):
         values = phi[..., i].double().numpy()
         low, high = np.quantile(values, [0.05, 0.95]).tolist()
         sd = float(values.std(ddof=1)) if values.size > 1 else math.nan
-        total = math.sqrt(sd**2 + max(extra, 0.0))
+        total = max(sd, min(math.sqrt(sd**2 + max(extra, 0.0)), most[i]))
         found = _diagnosed(values) if chains else (math.nan,) * 3
         rows.append(Summary(name, float(values.mean()), sd, total, low, high, *found))
     return rows
