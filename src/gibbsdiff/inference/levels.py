@@ -20,7 +20,7 @@ def check_levels(problem: Problem, options: Options) -> None:
     What a chain would meet there, after hours perhaps, is an observation above the end of the
     process, which has no t*.
     """
-    sampler = options.draw_x(problem.denoiser)
+    sampler = options.draw_x(problem.denoiser, problem.process)
     bound = sampler.keywords.get("process") if isinstance(sampler, partial) else None
     ends = [p.highest for p in (problem.denoiser.process, bound) if p is not None]
     if not ends:

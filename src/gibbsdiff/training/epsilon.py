@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -115,7 +114,7 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
         m, shape = self.config.model, (side, side)
         needed, highest = self.family.highest_level(shape), self.process.highest
         if needed > highest:
-            enough = math.ceil(100 * (2 * math.log1p(needed**2) - m.beta_min)) / 100
+            enough = VariancePreserving.reaching(needed, m.beta_min).beta_max
             raise InputError(
                 f"[model] beta_max = {m.beta_max:g}: b(1)/a(1) = {highest:.4g}, but the noise of "
                 f"the prior has levels up to {needed:.4g} at {side}²; {enough:g} is enough"
