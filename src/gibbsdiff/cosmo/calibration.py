@@ -30,7 +30,7 @@ from gibbsdiff.evidence.calibration.methods import (
 )
 from gibbsdiff.evidence.calibration.paired import PairedParameters
 from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
-from gibbsdiff.inference.levels import check_levels
+from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.presets import denoiser_for
 from gibbsdiff.inference.problem import Method, Problem, SamplerName, Starts, WarmUp
 from gibbsdiff.io.digest import file_digest
@@ -95,7 +95,7 @@ def patches(
         def gaussian(y: Tensor, keys: tuple[Key, ...]) -> Problem:
             return patch_problem(y, shown, exact.signal, noise, keys=keys)
 
-        check_levels(gaussian(nothing, ()), options)
+        check_fit(gaussian(nothing, ()), options)
         run = inference_method(gaussian, options, longer=longer)
         return CalibrationProblem(noise, partial(_gaussian, exact, size), run)
     found = _model(size, model, model_digest)
@@ -107,7 +107,7 @@ def patches(
     def mixture(y: Tensor, keys: tuple[Key, ...]) -> Problem:
         return patch_problem(y, denoiser, found.signal, noise, found.moments, keys)
 
-    check_levels(mixture(nothing, ()), options)
+    check_fit(mixture(nothing, ()), options)
     run = inference_method(mixture, options, longer=longer, paired=True)
     return CalibrationProblem(PairedParameters(noise), maps, run)
 

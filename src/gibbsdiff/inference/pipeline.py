@@ -17,9 +17,9 @@ from torch import Tensor
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.drawing import draw_samples, image_at
+from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.gibbs import Settings, gibbs
 from gibbsdiff.inference.laplace import draw_phi
-from gibbsdiff.inference.levels import check_levels
 from gibbsdiff.inference.marginal import Marginal, Mode
 from gibbsdiff.inference.model_error import model_error
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
@@ -52,7 +52,7 @@ def infer(
     Ctrl-C, or a KeyboardInterrupt from `progress`, gives what is there, marked as interrupted.
     """
     options = options or Options()
-    check_levels(problem, options)
+    check_fit(problem, options)
     if len(problem.y) > 1 and problem.denoiser.adaptable:
         # One by one: the denoiser is corrected for each image.
         found: list[Posterior] = []

@@ -27,8 +27,8 @@ from gibbsdiff.evidence.calibration.methods import (
 from gibbsdiff.evidence.calibration.paired import PairedParameters
 from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
 from gibbsdiff.inference.denoise import picture_problem
+from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.laplace import Density
-from gibbsdiff.inference.levels import check_levels
 from gibbsdiff.inference.presets import MODEL, denoiser_for, model_for
 from gibbsdiff.inference.problem import Method, Problem, SamplerName, Starts, WarmUp
 from gibbsdiff.io.digest import file_digest
@@ -98,7 +98,7 @@ def photographs(
         first, _ = picture_problem(y[0], noise, {}, denoiser, "periodic")
         return replace(first, y=y.to(first.y), keys=keys)
 
-    check_levels(problem(torch.zeros(1, 3, size, size), ((0,),)), options)
+    check_fit(problem(torch.zeros(1, 3, size, size), ((0,),)), options)
     run = inference_method(problem, options, paired=True)
     return CalibrationProblem(PairedParameters(noise), signal, run)
 

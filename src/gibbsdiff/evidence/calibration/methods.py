@@ -20,8 +20,8 @@ from gibbsdiff.evidence.calibration.sbc import (
     settled,
 )
 from gibbsdiff.evidence.complete import infer_completely
+from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.laplace import Density
-from gibbsdiff.inference.levels import check_levels
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.presets import denoiser_for, with_preset
@@ -152,7 +152,7 @@ def gaussian(
     def problem_of(y: Tensor, keys: tuple[Key, ...]) -> Problem:
         return Problem(y, model, shown, observation, keys=keys)
 
-    check_levels(problem_of(torch.zeros(1, channels, size, size), ()), options)
+    check_fit(problem_of(torch.zeros(1, channels, size, size), ()), options)
     return CalibrationProblem(
         model,
         partial(_prior, denoiser, size, channels),

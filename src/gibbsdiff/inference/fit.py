@@ -1,4 +1,4 @@
-"""Whether the noise that φ may be lies on the process of the denoiser and of the sampler."""
+"""Whether the method, the noise and the denoiser fit together: seen before any work."""
 
 from __future__ import annotations
 
@@ -12,6 +12,18 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.problem import Options, Problem
 
 FEW = 4  # parameters up to which every corner of the prior box is looked at
+
+
+def check_fit(problem: Problem, options: Options) -> None:
+    """Refuse what cannot be inferred with this denoiser: by its error model, and by its levels."""
+    if problem.known is None and not problem.denoiser.error_model:
+        if options.method == "marginal":
+            raise InputError("the marginal method needs a denoiser that models its own error")
+        if options.starts == "marginal":
+            raise InputError(
+                "starts: around the marginal mode needs a denoiser with an error model"
+            )
+    check_levels(problem, options)
 
 
 def check_levels(problem: Problem, options: Options) -> None:
