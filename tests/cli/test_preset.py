@@ -8,6 +8,7 @@ import torch
 from PIL import Image
 from skimage import data
 
+from gibbsdiff import denoise, load_model
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.networks import OriginalUNet
 
@@ -51,6 +52,20 @@ def test_denoise_by_the_preset_with_the_authors_checkpoint(command, checkpoint, 
     p = Posterior.load(picture.with_name("a.posterior.nc"))
     assert torch.equal(p.mean, p.average)
     assert p.phi.shape == (2, 4, 2)
+
+
+def test_the_preset_has_a_model_of_its_own(command, picture):
+    """The small ε-network of the package, by our kernel in few calls, so that it takes seconds."""
+    few = ("--sampler", "few-step", "--calls", 2, *SHORT, "--no-figure")
+    result = command("denoise", picture, "--preset", "paper", *few)
+    assert result.code == 0, result.stderr
+    p = Posterior.load(picture.with_name("a.posterior.nc"))
+    common = {"chains": 2, "draws": 4, "burn_in": 1, "sampler": "few-step", "calls": 2}
+    same = denoise(picture, model="paper-natural-small", preset="paper", **common)
+    assert torch.equal(p.phi, same.phi)
+    own = denoise(picture, model=load_model("natural"), preset="paper", **common)
+    assert not torch.equal(own.phi, same.phi)
+    assert own.how == same.how  # D alone
 
 
 def test_the_checkpoint_with_our_own_kernel(command, checkpoint, picture):
@@ -124,6 +139,20 @@ def test_calibration_of_the_preset(command, checkpoint, photographs, tmp_path):
     assert "--preset: not an option of --method marginal" in refused.refusal()
 
 
+def test_parts_are_options_of_calibration(command, tmp_path):
+    """Each of them is in the record of the run."""
+    brief = ("--size", 8, "--iterations", 30, "--runs", 2, "--noise", "white", "--out", tmp_path)
+    parts = ("--starts", "paper", "--warm-up", "paper")
+    result = command("sbc", "gaussian", *brief, *parts)
+    assert result.code == 0, result.stderr
+    _, *runs = (tmp_path / "gaussian-gibbs-white-8.jsonl").read_text().splitlines()
+    how = "gibbs (starts as the paper, warm-up as the paper)"
+    assert {json.loads(run)["how"] for run in runs} == {how}
+    for option in ("--starts", "--warm-up"):
+        line = command("sbc", "gaussian", "--method", "marginal", option, "paper").refusal()
+        assert f"{option}: not an option of --method marginal" in line
+
+
 @pytest.mark.slow
 def test_the_benchmark_by_the_preset(command, checkpoint, photographs, tmp_path):
     common = ("--data", photographs, "--model", checkpoint, "--side", 32, "--out", tmp_path)
@@ -134,6 +163,12 @@ def test_the_benchmark_by_the_preset(command, checkpoint, photographs, tmp_path)
     assert "1 chains × 8 iterations, 4 of them burn-in, preset paper, starts: paper" in text
     for row in ("one Gibbs sample", "Gibbs mean, averaged", "Gibbs mean, Tweedie"):
         assert row in text
+    parts = ("--sampler", "ddpm", "--warm-up", "paper", "--starts", "prior")
+    own = (*common, *parts, "--chains", 1, "--iterations", 8, "--limit", 1, "--methods", "gibbs")
+    result = command("benchmark", "images", *own)
+    assert result.code == 0, result.stderr
+    text = (tmp_path / "images.md").read_text()
+    assert "2 of them burn-in, x drawn by ddpm, warm-up: paper, starts: prior" in text
     line = command("benchmark", "images", *common, "--methods", "marginal").refusal()
     assert "method marginal: " in line
     assert "has no model of its error" in line

@@ -35,6 +35,7 @@ from gibbsdiff.training.maps import evaluate_maps, loss_6
 from gibbsdiff.training.objective import objective_of
 from gibbsdiff.training.optimizer import Schedule
 from gibbsdiff.training.parallel import Processes
+from gibbsdiff.training.release import release
 from gibbsdiff.training.trainer import Trainer
 
 SIDE = 32
@@ -198,6 +199,14 @@ def test_the_file_has_the_scale_and_the_spectrum_of_the_maps(data, trained):
     assert float(row["gain"]) == pytest.approx(float(row["psnr"]) - float(row["wiener"]), abs=1e-3)
 
 
+def test_its_card_has_the_maps_and_the_scores(data, trained, tmp_path):
+    card = release(trained[1], TINY, data, tmp_path / "out.safetensors")
+    assert read_card(tmp_path / "out.safetensors") == card
+    for s, *rest in card["dust"]["test"]:
+        row = f"| {s:g} | 67.4 | 0.0224 | {rest[2]:.2f} | {rest[3]:.2f} |"
+        assert row in (tmp_path / "out.md").read_text()
+
+
 def test_the_wiener_filter_gains_nothing_over_itself(data):
     known = read_maps(data / "maps.npz", BLOCKS)
     signal = TabulatedSignal.measured(known.train)
@@ -288,3 +297,4 @@ def test_the_command_refuses_maps_with_holes(tmp_path, command, request):
     np.savez(tmp_path / "dust" / "maps.npz", maps=maps)
     result = command("train", config, "--data", tmp_path, "--out", tmp_path / "run", "--steps", 1)
     assert "maps.npz: NaN or infinite pixels in maps of 1 of 24" in result.refusal()
+    assert not (tmp_path / "run").exists()

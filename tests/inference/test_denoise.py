@@ -133,7 +133,7 @@ ZEROS = np.zeros((32, 32))
         (ZEROS, {"model": 3}, "a callable"),
         (ZEROS, {"device": "abacus"}, "abacus"),
         (ZEROS, {"chains": 0}, "chains"),
-        (np.zeros((3, 32, 32)), {"model": "dust128"}, "3 channels, but the model is for 1"),
+        (np.zeros((3, 32, 32)), {"model": "dust128"}, "dust128: a model of dust maps, not of"),
         # Options of the other method, and of neither.
         (ZEROS, {"method": "marginal", "starts": "prior"}, "starts is for Gibbs"),
         (ZEROS, {"method": "marginal", "checkpoint": "a"}, "checkpoint is for Gibbs"),

@@ -11,7 +11,7 @@ from gibbsdiff import InputError, PowerLawNoise, ddpm, denoise
 from gibbsdiff.diffusion.denoiser import Denoiser, without_error
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, VariancePreserving
 from gibbsdiff.inference import gibbs
-from gibbsdiff.inference.levels import corners
+from gibbsdiff.inference.fit import corners
 from gibbsdiff.inference.presets import with_preset
 from gibbsdiff.inference.problem import Options
 

@@ -9,9 +9,10 @@ from skimage import data
 
 from gibbsdiff import PowerLawNoise, Streams, load_model
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
+from gibbsdiff.diffusion.process import DiscreteVariancePreserving
 from gibbsdiff.fourier import between_references, half_plane, power, to_opponent
 from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.pretrained import read_card
+from gibbsdiff.pretrained import available, find, read_card
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +80,23 @@ def test_the_derivative_knows_the_noise_that_is_left_better_than_the_heads(natur
             off[name].append((left.flatten(1).double() @ hats.T / true).log())
     rms = {name: float(torch.cat(rows).square().mean().sqrt()) for name, rows in off.items()}
     assert rms["derivative"] < 0.6 * rms["heads"]
+
+
+@pytest.mark.parametrize(("sigma", "phi"), [(0.1, 0.0), (0.2, -0.5)])
+def test_the_small_network_of_the_papers_kind_denoises(photographs, sigma, phi):
+    """On the paper's own chain: better than the noise by far, and worse than ours."""
+    denoiser = load_model("paper-natural-small")
+    assert denoiser.process == DiscreteVariancePreserving(5000, 0.1, 20.0)
+    assert not denoiser.error_model
+    y, noise = observe(photographs, sigma, phi)
+    gain = psnr(denoiser(y, noise).mean, photographs) - psnr(y, photographs)
+    assert float(gain.mean()) > 3
+
+
+@pytest.mark.parametrize("name", ["paper-natural-small", "paper-cosmo-small"])
+def test_the_small_networks_are_small(name):
+    assert name in available()
+    assert find(name).stat().st_size < 10e6
 
 
 def test_its_card_says_how_it_was_made():

@@ -112,12 +112,21 @@ def test_the_command_writes_the_table_and_on_request_the_card(model, tmp_path, c
     assert "## PSNR" in (out.parent / "out.md").read_text()
 
 
-def test_the_papers_networks_have_no_error_model(tmp_path, command):
+def test_the_papers_networks_have_a_card_and_no_error_model(model, tmp_path):
     config = replace(CONFIG, model=ModelConfig("resunet", width=8, levels=1))
     objective = objective_of(config)
+    paper, out = tmp_path / "paper.safetensors", tmp_path / "out.safetensors"
+    facts = {**read_card(model), "config": asdict(config)}
     with seeded(0):
-        objective.save(objective.model(), tmp_path / "paper.safetensors", {})
-    trouble = "kind 'resunet' has no error model to calibrate"
-    for function in (release, calibrate_file):
-        with pytest.raises(InputError, match=trouble):
-            function(tmp_path / "paper.safetensors", config, tmp_path, tmp_path / "out.safetensors")
+        objective.save(objective.model(), paper, facts)
+    with pytest.raises(InputError, match="kind 'resunet' has no error model to calibrate"):
+        calibrate_file(paper, config, tmp_path, out)
+    card = release(paper, config, tmp_path, out, name="c.toml", test_folders=[tmp_path / "a"])
+    assert read_card(out) == card
+    assert card["psnr"].keys() == {"test", "a"}
+    page = (tmp_path / "out.md").read_text()
+    assert "the paper's U-Net (resunet), width 8, ε-prediction, β from 0.1 to 20" in page
+    cell = card["psnr"]["test"]["cells"][0]
+    assert f"| {cell[0]:g} | {cell[2]:.2f} |" in page
+    assert "Error model" not in page
+    assert load_model(out).digest() == load_model(paper).digest()

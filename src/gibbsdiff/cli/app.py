@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -33,18 +32,6 @@ def options(
     ] = False,
 ) -> None:
     """Blind denoising with Gibbs diffusion: the clean signal and the noise, as a posterior."""
-
-
-class PresetName(StrEnum):
-    """Options by one name."""
-
-    paper = "paper"
-
-
-Preset = Annotated[
-    PresetName | None,
-    typer.Option(help="paper: Gibbs as published; options given beside it win."),
-]
 
 
 def say(message: str) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from gibbsdiff.cli.app import Preset, PresetName, app
+from gibbsdiff.cli.app import app
+from gibbsdiff.cli.benchmark_setup import (
+    groups_of,
+    heading,
+    length_of,
+    numbers,
+    possible,
+    setup_of,
+)
+from gibbsdiff.cli.parts import Mean, Model, Preset, Sampler, Starts, WarmUp
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.cli.sbc import Device, notify
-from gibbsdiff.errors import InputError
-
-if TYPE_CHECKING:
-    from gibbsdiff.evidence.benchmark.methods import ChainLength, Setup
 
 benchmark = typer.Typer(
     help="The paper's tables and figures, with other denoisers beside.", no_args_is_help=True
@@ -26,7 +31,6 @@ Every = Annotated[
     int, typer.Option(help="Take every N-th image alone, as training holds out; 0: all.", min=0)
 ]
 Selection = Annotated[int, typer.Option(help="Leave out the first N of these.", min=0)]
-Model = Annotated[str, typer.Option(help="Model of the package, or a model file.")]
 Chains = Annotated[
     int | None, typer.Option(help="Of Gibbs. Default: 2, of the figure 4, of a preset 16.", min=1)
 ]
@@ -42,7 +46,12 @@ Paper = Annotated[
     bool, typer.Option("--paper-setting", help="16 chains × 40 iterations, the last 20 kept.")
 ]
 Calls = Annotated[
-    int, typer.Option(help="Network calls for a draw of x; Gibbs of a preset has its own.", min=1)
+    int,
+    typer.Option(
+        help="Network calls for a draw of x by the few-step kernel: of marginal, and of gibbs but "
+        "with --preset or --sampler ddpm, which have their own.",
+        min=1,
+    ),
 ]
 Seed = Annotated[int, typer.Option(help="Of the noise.", min=0)]
 Side = Annotated[int, typer.Option(help="Side of the images; the paper has 256.", min=32)]
@@ -79,8 +88,11 @@ def images(
     chains: Chains = None,
     iterations: Iterations = None,
     paper_setting: Paper = False,
+    starts: Starts = None,
+    sampler: Sampler = None,
+    warm_up: WarmUp = None,
     calls: Calls = 12,
-    model: Model = "natural",
+    model: Model = None,
     side: Side = 256,
     seed: Seed = 1,
     device: Device = "cpu",
@@ -96,16 +108,17 @@ def images(
     from gibbsdiff.evidence.benchmark.tables import write
     from gibbsdiff.evidence.cluster import mapper
 
-    groups = _groups(methods, dncnn)
+    groups = groups_of(methods, dncnn)
     files = files_for_tests(data, hold_out_every, selection)[:limit]
-    length = _length(preset, chains, iterations, paper_setting, usual=(2, 20))
-    setup = _setup(model, dncnn, length, calls, device)
-    groups = _possible(groups, setup, methods is not None)
+    parts = {"starts": starts, "sampler": sampler, "adaptation": warm_up}
+    length = length_of(preset, chains, iterations, paper_setting, parts, usual=(2, 20))
+    setup = setup_of(model, dncnn, length, calls, device, starts)
+    groups = possible(groups, setup, methods is not None)
     name = dataset or data.resolve().name
     wanted = tasks(files, name, groups, setup, side=side, seed=seed)
     with mapper(cluster, notify) as work, bar_for(name, len(wanted)) as done:
         records = run(wanted, out, mapper=work, watch=lambda count, _: done(count))
-    for file in write(records, out, _heading(setup)):
+    for file in write(records, out, heading(setup)):
         print(file)
 
 
@@ -123,8 +136,12 @@ def figure(
     chains: Chains = None,
     iterations: Iterations = None,
     paper_setting: Paper = False,
+    starts: Starts = None,
+    sampler: Sampler = None,
+    warm_up: WarmUp = None,
+    mean: Mean = None,
     calls: Calls = 12,
-    model: Model = "natural",
+    model: Model = None,
     side: Side = 256,
     seed: Seed = 1,
     device: Device = "cpu",
@@ -140,11 +157,12 @@ def figure(
     from gibbsdiff.noise import PowerLawNoise
     from gibbsdiff.plots import save
 
-    wanted = _numbers("--phi", slopes)
+    wanted = numbers("--phi", slopes)
     PowerLawNoise().check([[sigma, phi] for phi in wanted])
     files = files_for_tests(data, hold_out_every, selection)
-    length = _length(preset, chains, iterations, paper_setting, usual=(4, 40))
-    setup = _setup(model, None, length, calls, device)
+    parts = {"starts": starts, "sampler": sampler, "adaptation": warm_up, "mean": mean}
+    length = length_of(preset, chains, iterations, paper_setting, parts, usual=(4, 40))
+    setup = setup_of(model, None, length, calls, device, starts)
     with mapper(cluster, notify) as work, bar_for("examples", len(wanted)) as done:
         rows = examples(
             files, setup, sigma=sigma, slopes=wanted, side=side, seed=seed, mapper=work, watch=done
@@ -167,8 +185,8 @@ def cost(
         int, typer.Option(help="Images to compare the φ of DDPM and of our kernel on.", min=0)
     ] = 0,
     phi: Annotated[float, typer.Option(help="Colour of the noise.")] = 0.0,
-    calls: Calls = 12,
-    model: Model = "natural",
+    calls: Annotated[int, typer.Option(help="Network calls for a draw of x, ours.", min=1)] = 12,
+    model: Annotated[str, typer.Option(help="Model of the package, or a model file.")] = "natural",
     side: Side = 256,
     device: Device = "cpu",
 ) -> None:
@@ -199,79 +217,3 @@ def cost(
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(out / "cost.md", text)
     print(text)
-
-
-def _groups(methods: str | None, dncnn: Path | None) -> list[str]:
-    from gibbsdiff.evidence.benchmark.methods import GROUPS
-
-    if methods is None:
-        return [group for group in GROUPS if group != "dncnn" or dncnn is not None]
-    groups = [word.strip() for word in methods.split(",") if word.strip()]
-    unknown = [group for group in groups if group not in GROUPS]
-    if unknown or not groups:
-        raise InputError(f"method {', '.join(unknown) or 'none'}: there are {', '.join(GROUPS)}")
-    if "dncnn" in groups and dncnn is None:
-        raise InputError("method dncnn: give the file of its weights with --dncnn")
-    return groups
-
-
-def _possible(groups: list[str], setup: Setup, named: bool) -> list[str]:
-    """The methods that the model can take part in; one that was named and cannot is refused."""
-    from gibbsdiff.evidence.benchmark.methods import network
-
-    if network(setup.model, setup.digest("model"), setup.device).error_model:
-        return groups
-    unable = [group for group in groups if group.startswith("marginal")]
-    if unable and named:
-        raise InputError(f"method {unable[0]}: {setup.model} has no model of its error")
-    return [group for group in groups if group not in unable]
-
-
-def _length(
-    preset: PresetName | None,
-    chains: int | None,
-    iterations: int | None,
-    paper: bool,
-    usual: tuple[int, int],
-) -> ChainLength:
-    from gibbsdiff.evidence.benchmark.methods import PAPER, ChainLength
-
-    if preset is not None:
-        total = iterations or PAPER.iterations
-        how = (chains or PAPER.chains, total, total // 2, PAPER.starts)
-        return ChainLength(*how, preset=preset.value)
-    if paper:
-        return PAPER
-    total = iterations or usual[1]
-    return ChainLength(chains or usual[0], total, total // 4)
-
-
-def _setup(model: str, dncnn: Path | None, length: ChainLength, calls: int, device: str) -> Setup:
-    from gibbsdiff.evidence.benchmark.methods import Setup
-
-    path = None if dncnn is None else str(dncnn)
-    return Setup(model, path, length, calls, device).with_digests()
-
-
-def _numbers(option: str, text: str) -> list[float]:
-    try:
-        return [float(word) for word in text.split(",")]
-    except ValueError:
-        raise InputError(f"{option} {text}: numbers with commas between are needed") from None
-
-
-def _heading(setup: Setup) -> str:
-    import platform
-    from datetime import date
-
-    from gibbsdiff import __version__
-
-    how = setup.gibbs
-    drawn = f"{setup.calls} calls for a draw of x" if how.preset is None else f"preset {how.preset}"
-    return (
-        f"gibbsdiff {__version__}, {date.today().isoformat()}, {platform.machine()}, one thread. "
-        f"Model {setup.model} (SHA-256 {setup.digest('model')}…). Gibbs: {how.chains} chains "
-        f"× {how.iterations} iterations, {how.burn_in} of them burn-in, "
-        f"{drawn}, starts: {how.starts}. Nothing is clipped; periodic noise; mean ± standard "
-        "error over images."
-    )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gibbsdiff.cli.app import app
+from gibbsdiff.cli.parts import Mean, Preset, Sampler, Starts, WarmUp
 from gibbsdiff.cli.progress import bar_for
-from gibbsdiff.cli.sbc import Device, MethodName
+from gibbsdiff.cli.sbc import Device, MethodName, options_of_method
 from gibbsdiff.errors import InputError
 
 if TYPE_CHECKING:
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
     from gibbsdiff.inference.posterior import Posterior
     from gibbsdiff.inference.problem import Options
 
-ModelFile = Annotated[Path | None, typer.Option(help="Model file; default: the shipped.")]
+ModelFile = Annotated[
+    str | None,
+    typer.Option(help="Model file, or a shipped one. Default: by the side and the preset."),
+]
+BurnIn = Annotated[
+    int | None,
+    typer.Option(help="Of Gibbs chains, before the draws. Default: a fifth of them.", min=0),
+]
 DustCalls = Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)]
 
 cmb = typer.Typer(help="Cosmology: spectra of the CMB and simulated dust.", no_args_is_help=True)
@@ -137,9 +145,28 @@ def infer(
     method: Annotated[
         MethodName, typer.Option(help="gibbs (from the marginal mode) or marginal.")
     ] = MethodName.gibbs,
-    chains: Annotated[int, typer.Option(help="Chains.", min=1)] = 4,
-    draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=1)] = 400,
-    calls: DustCalls = 1,
+    preset: Preset = None,
+    chains: Annotated[int | None, typer.Option(help="Chains. Default: 4.", min=1)] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            help="Draws of each chain, at most. Default: 400, of a preset 30 after as many.",
+            min=1,
+        ),
+    ] = None,
+    burn_in: BurnIn = None,
+    starts: Starts = None,
+    sampler: Sampler = None,
+    warm_up: WarmUp = None,
+    mean: Mean = None,
+    calls: Annotated[
+        int | None,
+        typer.Option(
+            help="Network calls for a draw of dust. Default: 1, without an error model 12; ddpm "
+            "has its own.",
+            min=1,
+        ),
+    ] = None,
     samples: Annotated[int, typer.Option(help="Pairs of maps to keep.", min=0)] = 8,
     device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="The same seed, the same result.", min=0)] = 0,
@@ -151,25 +178,41 @@ def infer(
     report.png. Ctrl-C ends with what is there; a second one ends at once.
     """
     from gibbsdiff.cosmo.command import map_with_model, mock_with_model
-    from gibbsdiff.inference.problem import Method, Options
+    from gibbsdiff.cosmo.infer import options_of
 
     if (map_ is None) == (mock is None):
         raise InputError("give a map, or --mock H0 OMEGA_B SIGMA")
-    how: Method = "marginal" if method == MethodName.marginal else "gibbs"
-    options = Options(how, chains, draws, calls, samples=samples, seed=seed)
+    parts = parts_of_chains(
+        method,
+        preset=preset,
+        burn_in=burn_in,
+        starts=starts,
+        sampler=sampler,
+        warm_up=warm_up,
+        mean=mean,
+    )
+    parts |= {"method": method.value, "chains": chains, "draws": draws, "calls": calls}
+    options = options_of(**parts, samples=samples, seed=seed)
     if mock is not None:
-        mixture, found = mock_with_model(mock, size or 128, dust, dust_rms, model, seed)
+        mixture, found = mock_with_model(mock, size or 128, dust, dust_rms, model, seed, preset)
     else:
         assert map_ is not None
         for name, value in (("--size", size), ("--dust", dust)):
             if value is not None:
                 raise InputError(f"{name}: for a mock, not for a map")
-        mixture, found = map_with_model(map_, dust_rms, model)
+        mixture, found = map_with_model(map_, dust_rms, model, preset)
     result, interrupted = separate(mixture, found, output, options, device)
     print(result.summary())
     print(f"results: {output}")
     if interrupted:
         raise KeyboardInterrupt
+
+
+def parts_of_chains(method: MethodName, **given: Any) -> dict[str, Any]:
+    """What was given for Gibbs chains, by the names of their options; refused for others."""
+    return options_of_method(
+        method, gibbs={name: (value, None) for name, value in given.items()}, marginal={}
+    )
 
 
 def separate(

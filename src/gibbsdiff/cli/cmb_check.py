@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gibbsdiff.cli.cmb import DustCalls, ModelFile, cmb, separate
+from gibbsdiff.cli.cmb import BurnIn, DustCalls, ModelFile, cmb, parts_of_chains, separate
+from gibbsdiff.cli.parts import Mean, Preset, Sampler, Starts, WarmUp
 from gibbsdiff.cli.progress import bar_for
-from gibbsdiff.cli.sbc import Cluster, Device, MethodName, Seed
+from gibbsdiff.cli.sbc import Cluster, Device, MethodName, Seed, own_calls
 
 
 @cmb.command()
@@ -23,9 +24,26 @@ def check(
     ] = None,
     model: ModelFile = None,
     method: Annotated[MethodName, typer.Option(help="gibbs or marginal.")] = MethodName.gibbs,
-    chains: Annotated[int, typer.Option(help="Chains.", min=2)] = 4,
-    draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 400,
-    calls: DustCalls = 1,
+    preset: Preset = None,
+    chains: Annotated[int | None, typer.Option(help="Chains. Default: 4.", min=2)] = None,
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            help="Draws of each chain, at most. Default: 400, of a preset 30 after as many.",
+            min=4,
+        ),
+    ] = None,
+    burn_in: BurnIn = None,
+    starts: Starts = None,
+    sampler: Sampler = None,
+    warm_up: WarmUp = None,
+    mean: Mean = None,
+    calls: Annotated[
+        int | None,
+        typer.Option(
+            help="Network calls for a draw of dust; ddpm has its own.", min=1, show_default="1"
+        ),
+    ] = None,
     samples: Annotated[int, typer.Option(help="Pairs of maps for spectra.", min=2)] = 16,
     device: Device = "cpu",
     seed: Seed = 0,
@@ -40,7 +58,7 @@ def check(
     """
     from gibbsdiff.cosmo import verdict
     from gibbsdiff.cosmo.check import MockRun, check, mixture_of
-    from gibbsdiff.cosmo.infer import model_digest
+    from gibbsdiff.cosmo.infer import model_digest, model_name, options_of
     from gibbsdiff.cosmo.mock import SHIPPED
     from gibbsdiff.evidence.cluster import mapper
     from gibbsdiff.io.atomic import write_atomically
@@ -49,27 +67,42 @@ def check(
     from gibbsdiff.plots import save
 
     maps = SHIPPED if dust is None else dust
+    parts = parts_of_chains(
+        method,
+        preset=preset,
+        burn_in=burn_in,
+        starts=starts,
+        sampler=sampler,
+        warm_up=warm_up,
+        mean=mean,
+    )
+    if calls is None and not own_calls(preset, sampler):
+        calls = 1
+    how = options_of(**parts, method=method.value, chains=chains, draws=draws, calls=calls)
+    name_of_model = model if preset is None else str(model_name(size, model, preset))
     run = MockRun(
         str(maps),
         file_digest(maps),
-        None if model is None else str(model),
-        model_digest(size, model),
+        name_of_model,
+        model_digest(size, name_of_model),
         size,
         method.value,
-        chains,
-        draws,
+        how.chains,
+        how.draws,
         calls,
         samples,
         seed,
         device,
+        **({"burn_in": how.burn_in} | parts),
     )
     mixture_of(run, 0)  # trouble with the files shows before the work is done
     out.mkdir(parents=True, exist_ok=True)
-    name = f"{method.value}-{size}"
+    name = f"{preset or method.value}-{size}"
     with mapper(cluster) as work, bar_for("mocks", mocks) as done:
         records = check(run, mocks, out / f"{name}.jsonl", work, done)
     names = CMBNoise().names
-    heading = f"# {mocks} mocks of {size}², {method.value}, seed {seed}"
+    way = method.value if preset is None else f"preset {preset}"
+    heading = f"# {mocks} mocks of {size}², {way}, seed {seed}"
     text = verdict.markdown(records, names, heading)
     write_atomically(out / f"{name}.md", text)
     found = verdict.summary(records, names)

@@ -8,7 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from gibbsdiff.cli.app import Preset, app, say
+from gibbsdiff.cli.app import app, say
+from gibbsdiff.cli.parts import Mean, Model, Preset, Sampler, Starts, WarmUp
 from gibbsdiff.errors import InputError
 
 
@@ -40,35 +41,6 @@ class Density(StrEnum):
 
     laplace = "laplace"
     polynomial = "polynomial"
-
-
-class Starts(StrEnum):
-    """Where Gibbs chains start."""
-
-    marginal = "marginal"
-    prior = "prior"
-    paper = "paper"
-
-
-class Sampler(StrEnum):
-    """How x is drawn."""
-
-    few_step = "few-step"
-    ddpm = "ddpm"
-
-
-class WarmUp(StrEnum):
-    """How HMC is adapted."""
-
-    ours = "ours"
-    paper = "paper"
-
-
-class Mean(StrEnum):
-    """What the mean of Gibbs chains is."""
-
-    tweedie = "tweedie"
-    average = "average"
 
 
 @app.command()
@@ -124,21 +96,10 @@ def denoise(
         Density | None,
         typer.Option(help="What the marginal method draws φ from. Default: laplace."),
     ] = None,
-    starts: Annotated[
-        Starts | None,
-        typer.Option(help="Of Gibbs chains. Default: around the marginal mode."),
-    ] = None,
-    sampler: Annotated[
-        Sampler | None,
-        typer.Option(help="How x is drawn; ddpm is the paper's. Default: few-step."),
-    ] = None,
-    warm_up: Annotated[
-        WarmUp | None, typer.Option(help="Of HMC in Gibbs chains. Default: ours.")
-    ] = None,
-    mean: Annotated[
-        Mean | None,
-        typer.Option(help="Of Gibbs chains: D over draws of φ, or draws of x. Default: tweedie."),
-    ] = None,
+    starts: Starts = None,
+    sampler: Sampler = None,
+    warm_up: WarmUp = None,
+    mean: Mean = None,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="File that Gibbs chains of one picture are kept in, and go on from."),
@@ -147,7 +108,7 @@ def denoise(
     tile: Annotated[
         int | None, typer.Option(help="Side of tiles, to save memory. Default: above 1024.", min=64)
     ] = None,
-    model: Annotated[str, typer.Option(help="Model of the package, or a model file.")] = "natural",
+    model: Model = None,
     device: Annotated[str, typer.Option(help="Where the network runs: cpu, cuda, ...")] = "cpu",
     figure: Annotated[bool, typer.Option(help="Write the report figure.")] = True,
     posterior: Annotated[
@@ -189,7 +150,8 @@ def denoise(
 
     from gibbsdiff.cli.pictures import Wishes, denoise_files, denoise_stream, find, prepare
     from gibbsdiff.diffusion.boundary import on_device
-    from gibbsdiff.pretrained import load_model
+    from gibbsdiff.inference.presets import model_for
+    from gibbsdiff.pretrained import load_for_pictures
 
     stream = "-" in pictures
     if stream and len(pictures) > 1:
@@ -204,7 +166,7 @@ def denoise(
     options: dict[str, Any] = {
         "noise": noise,
         "known": known,
-        "model": on_device(load_model(model), device),
+        "model": on_device(load_for_pictures(model_for(preset, model)), device),
         "method": how,
         "boundary": boundary,
         "chains": chains,

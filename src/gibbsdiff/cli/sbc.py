@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gibbsdiff.cli.app import Preset, app
+from gibbsdiff.cli.app import app
+from gibbsdiff.cli.parts import Preset, PresetName, Sampler, SamplerName, StartsName, WarmUp
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.errors import InputError
 
@@ -84,6 +85,11 @@ def gaussian(
             show_default="200",
         ),
     ] = None,
+    starts: Annotated[
+        StartsName | None, typer.Option(help="Of Gibbs chains.", show_default="prior")
+    ] = None,
+    sampler: Sampler = None,
+    warm_up: WarmUp = None,
     density: Density = None,
     batch: Batch = 50,
     seed: Seed = 0,
@@ -102,7 +108,13 @@ def gaussian(
         arguments["channels"] = channels
     arguments |= options_of_method(
         method,
-        gibbs={"iterations": (iterations, 60 if preset else 200), "preset": (preset, None)},
+        gibbs={
+            "iterations": (iterations, 60 if preset else 200),
+            "preset": (preset, None),
+            "starts": (starts, None),
+            "sampler": (sampler, None),
+            "warm_up": (warm_up, None),
+        },
         marginal={"density": (density, DensityName.laplace)},
     )
     if method == MethodName.gibbs:
@@ -113,6 +125,11 @@ def gaussian(
     configuration = CalibrationRun("gaussian", arguments, seed, min(batch, runs))
     name = f"gaussian-{preset or method.value}-{noise.value}-{size}"
     run_and_show(configuration, runs, out, name, cluster)
+
+
+def own_calls(preset: PresetName | None, sampler: SamplerName | None) -> bool:
+    """Whether a draw of x has its own number of calls, as a preset's and the paper's sampler do."""
+    return preset is not None or sampler == SamplerName.ddpm
 
 
 def notify(line: str) -> None:
@@ -128,7 +145,8 @@ def options_of_method(
 ) -> dict[str, Any]:
     """What was given for the method, or its default; what is of the other method is refused.
 
-    Both have (given, default) by name; None is not given, and no default.
+    Both have (given, default) by name; None is not given, and no default. The result has the names
+    of `gibbsdiff.inference.problem.Options`, whose `warm_up` is a number.
     """
     own, other = (gibbs, marginal) if method == MethodName.gibbs else (marginal, gibbs)
     for name, (given, _) in other.items():
@@ -136,7 +154,9 @@ def options_of_method(
             raise InputError(f"--{name.replace('_', '-')}: not an option of --method {method}")
     chosen = {name: default if given is None else given for name, (given, default) in own.items()}
     return {
-        name: value.value if isinstance(value, StrEnum) else value
+        "adaptation" if name == "warm_up" else name: value.value
+        if isinstance(value, StrEnum)
+        else value
         for name, value in chosen.items()
         if value is not None
     }

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from gibbsdiff.cli.parts import Preset, Sampler, Starts, WarmUp
 from gibbsdiff.cli.sbc import (
     Batch,
     Cluster,
@@ -18,6 +19,7 @@ from gibbsdiff.cli.sbc import (
     Runs,
     Seed,
     options_of_method,
+    own_calls,
     sbc,
 )
 from gibbsdiff.errors import InputError
@@ -39,25 +41,40 @@ def cosmo(
     dust: Annotated[
         Path | None, typer.Option(help="Dust maps (.npz of `cmb simulate`), their test block.")
     ] = None,
-    model: Annotated[Path | None, typer.Option(help="Model file; default: the shipped.")] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="Model file, or a shipped one. Default: by the side and the preset."),
+    ] = None,
     runs: Runs = 300,
     size: Annotated[int, typer.Option(help="Side in pixels; of dust, 128 or 256.")] = 128,
     method: Method = MethodName.gibbs,
+    preset: Preset = None,
     chains: Annotated[int | None, typer.Option(help="Of Gibbs.", min=2, show_default="4")] = None,
     iterations: Annotated[
         int | None,
-        typer.Option(help="Of Gibbs, burn-in included.", min=10, show_default="120"),
+        typer.Option(
+            help="Of Gibbs, burn-in included. Of a preset: 60.", min=10, show_default="120"
+        ),
     ] = None,
-    burn_in: Annotated[int | None, typer.Option(help="Of Gibbs.", min=0, show_default="20")] = None,
+    burn_in: Annotated[
+        int | None, typer.Option(help="Of Gibbs. Of a preset: 30.", min=0, show_default="20")
+    ] = None,
     longer: Annotated[
         int | None,
         typer.Option(
             help="Gibbs: this many times as long where not converged.", min=1, show_default="1"
         ),
     ] = None,
+    starts: Starts = None,
+    sampler: Sampler = None,
+    warm_up: WarmUp = None,
     calls: Annotated[
         int | None,
-        typer.Option(help="Of Gibbs: network calls for a draw of dust.", min=1, show_default="1"),
+        typer.Option(
+            help="Of Gibbs: network calls for a draw of dust; ddpm has its own.",
+            min=1,
+            show_default="1",
+        ),
     ] = None,
     batch: Batch = 10,
     seed: Seed = 0,
@@ -79,15 +96,19 @@ def cosmo(
         raise InputError("--calls: of a network; one call draws Gaussian dust exactly")
     of_chains = {
         "chains": (chains, 4),
-        "iterations": (iterations, 120),
-        "burn_in": (burn_in, 20),
+        "iterations": (iterations, 60 if preset else 120),
+        "burn_in": (burn_in, 30 if preset else 20),
         "longer": (longer, 1),
-        "calls": (calls, 1),
+        "calls": (calls, None if own_calls(preset, sampler) else 1),
+        "preset": (preset, None),
+        "starts": (starts, None),
+        "sampler": (sampler, None),
+        "warm_up": (warm_up, None),
     }
     arguments: dict[str, Any] = {"size": size, "method": method.value, "device": device}
     arguments |= options_of_method(method, gibbs=of_chains, marginal={})
     configuration = patches_run(dust, model, seed, min(batch, runs), **arguments)
-    name = f"cosmo-{kind.value}-{method.value}-{size}"
+    name = f"cosmo-{kind.value}-{preset or method.value}-{size}"
     title = f"σ, H0 and ω_b uniform on the prior box, {size}²"
     both = kind == SignalName.dust
     run_paired(configuration, runs, out, name, title, PARAMETERS, cluster, both)

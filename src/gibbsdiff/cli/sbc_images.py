@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gibbsdiff.cli.app import Preset
+from gibbsdiff.cli.parts import Model, Preset, Sampler, Starts, WarmUp
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.cli.sbc import (
     Batch,
@@ -25,19 +24,12 @@ from gibbsdiff.cli.sbc import (
     Seed,
     notify,
     options_of_method,
+    own_calls,
     sbc,
 )
 
 if TYPE_CHECKING:
     from gibbsdiff.evidence.calibration import CalibrationRun
-
-
-class Starts(StrEnum):
-    """Where Gibbs chains start."""
-
-    marginal = "marginal"
-    prior = "prior"
-    paper = "paper"
 
 
 @sbc.command()
@@ -60,15 +52,11 @@ def images(
         typer.Option(help="Of Gibbs, burn-in included.", min=10, show_default="60"),
     ] = None,
     burn_in: Annotated[int | None, typer.Option(help="Of Gibbs.", min=0, show_default="30")] = None,
-    starts: Annotated[
-        Starts | None,
-        typer.Option(
-            help="Of Gibbs chains. Of a model without an error model: prior.",
-            show_default="marginal",
-        ),
-    ] = None,
+    starts: Starts = None,
+    sampler: Sampler = None,
+    warm_up: WarmUp = None,
     calls: Calls = None,
-    model: Annotated[str, typer.Option(help="Model of the package, or a model file.")] = "natural",
+    model: Model = None,
     hold_out_every: Annotated[
         int, typer.Option(help="Take every N-th image alone, as training holds out; 0: all.", min=0)
     ] = 0,
@@ -87,7 +75,7 @@ def images(
 
     arguments: dict[str, Any] = {"size": size, "sigma": sigma_range, "method": method.value}
     arguments |= {"hold_out_every": hold_out_every, "selection": selection, "device": device}
-    if calls is not None or not preset:
+    if calls is not None or not own_calls(preset, sampler):
         arguments["calls"] = calls or 12
     arguments |= options_of_method(
         method,
@@ -96,6 +84,8 @@ def images(
             "iterations": (iterations, 60),
             "burn_in": (burn_in, 30),
             "starts": (starts, None),
+            "sampler": (sampler, None),
+            "warm_up": (warm_up, None),
             "preset": (preset, None),
         },
         marginal={"stages": (stages, 2), "density": (density, DensityName.laplace)},

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gibbsdiff.cosmo.infer import DustModel, dust_model, options_for, patch_problem
+from gibbsdiff.cosmo.infer import DustModel, dust_model, model_name, options_for, patch_problem
 from gibbsdiff.cosmo.infer import model_digest as digest_of_model
 from gibbsdiff.cosmo.mock import held_out
 from gibbsdiff.data.images import turned
@@ -30,7 +30,9 @@ from gibbsdiff.evidence.calibration.methods import (
 )
 from gibbsdiff.evidence.calibration.paired import PairedParameters
 from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
-from gibbsdiff.inference.problem import Method, Problem
+from gibbsdiff.inference.fit import check_fit
+from gibbsdiff.inference.presets import denoiser_for
+from gibbsdiff.inference.problem import Method, Problem, SamplerName, Starts, WarmUp
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.streams import Key, Streams
@@ -55,45 +57,58 @@ def patches(
     iterations: int = 120,
     burn_in: int = 20,
     longer: int = 1,
-    calls: int = 1,
+    calls: int | None = None,
+    preset: str | None = None,
+    starts: Starts | None = None,
+    sampler: SamplerName | None = None,
+    adaptation: WarmUp | None = None,
     device: str = "cpu",
 ) -> CalibrationProblem:
     """Gaussian dust with the spectrum of simulated dust; or maps of the file `dust` that the model
     was not trained on, shifted, flipped and transposed at random, and the network.
 
-    Both methods as `gibbsdiff cmb infer` runs them. Maps are judged twice: by the posterior as it
-    is, and with the network's own error. Gaussian dust needs one call for a draw of x, and has no
-    such error.
+    Both methods as `gibbsdiff cmb infer` runs them, by a preset if it is given. Maps are judged
+    twice: by the posterior as it is, and with the network's own error. Gaussian dust needs one call
+    for a draw of x, and has no such error.
     """
     if size < SMALLEST:
         raise InputError(f"size: {size} pixels; at least {SMALLEST} are needed")
     if method not in ("gibbs", "marginal"):
         raise InputError(f"method {method}: gibbs or marginal")
+    if preset is not None and method == "marginal":
+        raise InputError(f"preset {preset}: it is of Gibbs chains, not of the {method} method")
     noise = CMBNoise()
-    # An exact draw of x costs next to nothing: fewer transitions of φ for each of them.
-    brief: dict[str, Any] = {"transitions": 2, "warm_up": 100} if dust is None else {}
+    given: dict[str, Any] = {"starts": starts, "sampler": sampler, "adaptation": adaptation}
+    if dust is None and preset is None:
+        # An exact draw of x costs next to nothing: fewer transitions of φ for each of them.
+        given |= {"transitions": 2, "warm_up": 300 if adaptation == "paper" else 100}
+        calls = None if sampler == "ddpm" else calls or 1
+    given |= {"chains": chains, "calls": calls, "preset": preset}
     options = (
-        marginal_options()
-        if method == "marginal"
-        else chain_options(iterations, burn_in, chains=chains, calls=calls, **brief)
+        marginal_options() if method == "marginal" else chain_options(iterations, burn_in, **given)
     )
+    nothing = torch.zeros(1, 1, size, size)
     if dust is None:
         exact = GaussianDenoiser(DUST)
+        shown = denoiser_for(preset, exact)
 
         def gaussian(y: Tensor, keys: tuple[Key, ...]) -> Problem:
-            return patch_problem(y, exact, exact.signal, noise, keys=keys)
+            return patch_problem(y, shown, exact.signal, noise, keys=keys)
 
+        check_fit(gaussian(nothing, ()), options)
         run = inference_method(gaussian, options, longer=longer)
         return CalibrationProblem(noise, partial(_gaussian, exact, size), run)
     found = _model(size, model, model_digest)
-    denoiser = on_device(found.denoiser, device)
+    denoiser = denoiser_for(preset, on_device(found.denoiser, device))
+    options = options_for(found, noise, options)
     maps = partial(shifted, dust, dust_digest, size, model, model_digest)
     maps(Streams(0, []))  # a file that is not there is found before any work
 
     def mixture(y: Tensor, keys: tuple[Key, ...]) -> Problem:
         return patch_problem(y, denoiser, found.signal, noise, found.moments, keys)
 
-    run = inference_method(mixture, options_for(found, noise, options), longer=longer, paired=True)
+    check_fit(mixture(nothing, ()), options)
+    run = inference_method(mixture, options, longer=longer, paired=True)
     return CalibrationProblem(PairedParameters(noise), maps, run)
 
 
@@ -150,6 +165,8 @@ def patches_run(
     else:
         known |= {"dust": str(dust), "dust_digest": file_digest(dust)}
         size = int(known.get("size", 128))
+        if known.get("preset") is not None:
+            model = model_name(size, model, known["preset"])
         dust_model(size, model)
         known["model_digest"] = digest_of_model(size, model)
         known["model"] = None if model is None else str(model)

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gibbsdiff.cosmo.bands import BandSpectra, compare
 from gibbsdiff.cosmo.gaussian import gaussian_sd
-from gibbsdiff.cosmo.infer import DustModel, dust_model, infer
+from gibbsdiff.cosmo.infer import DustModel, dust_model, infer, options_of
 from gibbsdiff.cosmo.mock import Mixture, held_out, mock
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.errors import InputError
@@ -24,7 +24,7 @@ from gibbsdiff.evidence.calibration.ranks import rank_fraction
 from gibbsdiff.evidence.calibration.store import read, write
 from gibbsdiff.evidence.cluster import Mapper, serial
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.inference.problem import Method, Options
+from gibbsdiff.inference.problem import Mean, Method, Options, SamplerName, Starts, WarmUp
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.streams import Streams
 
@@ -43,10 +43,16 @@ class MockRun:
     method: Method = "gibbs"
     chains: int = 4
     draws: int = 400
-    calls: int = 1
+    calls: int | None = 1
     samples: int = 16
     seed: int = 0
     device: str = "cpu"
+    burn_in: int | None = None
+    preset: str | None = None
+    starts: Starts | None = None
+    sampler: SamplerName | None = None
+    adaptation: WarmUp | None = None
+    mean: Mean | None = None
 
     def __post_init__(self) -> None:
         if self.samples < 2:
@@ -55,7 +61,14 @@ class MockRun:
     @property
     def identity(self) -> dict[str, Any]:
         """What results depend on. Not the device: it changes rounding alone."""
-        return {"check": "cmb", **{k: v for k, v in asdict(self).items() if k != "device"}}
+        known = {k: v for k, v in asdict(self).items() if k == "model" or v is not None}
+        return {"check": "cmb", **{k: v for k, v in known.items() if k != "device"}}
+
+    def options(self, seed: int) -> Options:
+        """How a mock is inferred."""
+        facts = ("dust", "dust_digest", "model", "model_digest", "size", "seed", "device")
+        chosen = {name: value for name, value in asdict(self).items() if name not in facts}
+        return options_of(**chosen, seed=seed)
 
 
 @dataclass(frozen=True)
@@ -131,8 +144,7 @@ def examine(run: MockRun, index: int) -> MockRecord:
     """Infer one mock and note what came out: a pure function of plain data."""
     found, noise = _model(run.size, run.model), CMBNoise()
     mixture, seed = mixture_of(run, index)
-    options = Options(run.method, run.chains, run.draws, run.calls, samples=run.samples, seed=seed)
-    posterior = infer(mixture, found, noise, options, device=run.device)
+    posterior = infer(mixture, found, noise, run.options(seed), device=run.device)
     if posterior.interrupted:  # half a posterior would spoil the table
         raise KeyboardInterrupt
     return judge(index, mixture, posterior, found, noise, seed)

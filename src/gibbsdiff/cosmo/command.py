@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from gibbsdiff.cosmo.getdist import write_getdist
-from gibbsdiff.cosmo.infer import SIDES, DustModel, dust_model
+from gibbsdiff.cosmo.infer import SIDES, DustModel, dust_model, model_name
 from gibbsdiff.cosmo.mock import Mixture, dust_from_file, dust_like, mock
 from gibbsdiff.cosmo.report import report
 from gibbsdiff.cosmo.sky import read_mixture, write_maps
@@ -19,11 +19,15 @@ from gibbsdiff.noise.cmb import CMBNoise
 
 
 def map_with_model(
-    path: Path, dust_rms: float | None = None, model: Path | None = None
+    path: Path,
+    dust_rms: float | None = None,
+    model: str | Path | None = None,
+    preset: str | None = None,
 ) -> tuple[Mixture, DustModel]:
     """The map in a file, and the model of dust maps of its side."""
     mixture = read_mixture(path, dust_rms)
-    return mixture, dust_model(mixture.shape[-1], model)
+    side = mixture.shape[-1]
+    return mixture, dust_model(side, model_name(side, model, preset))
 
 
 def mock_with_model(
@@ -31,19 +35,20 @@ def mock_with_model(
     size: int = 128,
     dust: Path | None = None,
     dust_rms: float | None = None,
-    model: Path | None = None,
+    model: str | Path | None = None,
     seed: int = 0,
+    preset: str | None = None,
 ) -> tuple[Mixture, DustModel]:
     """A mixture of the truth (H0, ω_b, σ), and the model of dust maps of its side.
 
     Its dust is a map of the file `dust` that the model was not trained on, or the package's own.
     """
-    if size not in SIDES and model is None:
+    if size not in SIDES and model is None and preset is None:
         raise InputError(f"--size {size}: there are {' and '.join(map(str, SIDES))}")
     noise = CMBNoise()
     h0, omega_b, sigma = truth
     noise.check([[sigma, h0, omega_b]])
-    found = dust_model(size, model)
+    found = dust_model(size, model_name(size, model, preset))
     x, source = (
         dust_like(found.signal, size, found.card, seed)
         if dust is None

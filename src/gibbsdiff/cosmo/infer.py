@@ -17,15 +17,17 @@ from gibbsdiff.cosmo.moment_start import MomentStart, read_moments
 from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
+from gibbsdiff.diffusion.process import VariancePreserving
 from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import Wavevectors, power
+from gibbsdiff.fourier import Shape, Wavevectors, power
 from gibbsdiff.inference import pipeline
 from gibbsdiff.inference.marginal import Mode
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.presets import check_preset, denoiser_for, with_preset
 from gibbsdiff.inference.problem import CALLS, Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.io.digest import file_digest
@@ -37,6 +39,13 @@ from gibbsdiff.streams import Key, Streams
 
 CANDIDATES = 4096
 SIDES = (128, 256)
+#: The model where none is given, by the preset: a name for each side.
+MODELS: dict[str | None, dict[int, str]] = {
+    None: {side: f"dust{side}" for side in SIDES},
+    "paper": {128: "paper-cosmo-small"},
+}
+#: β_max of the paper, 2, ends at 1.363, below the prior's 1.368; it is raised as little as need be.
+BETA_MIN, BETA_MAX = 0.1, 2.02
 MOMENTS = ".moments.npz"  # ending of a model's moment network
 FLOOR = 0.02  # the least σ that networks were trained on: the last step starts there
 
@@ -65,22 +74,42 @@ class DustModel:
         return self.denoiser.signal
 
 
-def dust_model(side: int, path: str | Path | None = None) -> DustModel:
-    """The model for maps of this side: a file, or the shipped one. Its moment network, if it has
-    one, lies beside it: NAME.moments.npz for NAME.safetensors.
+def model_name(side: int, path: str | Path | None = None, preset: str | None = None) -> str | Path:
+    """The model given, or the shipped one for maps of this side, by the preset."""
+    if path is not None:
+        return path
+    if preset is not None:
+        check_preset(preset)
+    shipped = {s: name for s, name in MODELS[preset].items() if name in available()}
+    if side in shipped:
+        return shipped[side]
+    known = " and ".join(f"{s} ({name})" for s, name in shipped.items())
+    hint = f"there is one for maps of side {known}" if known else "give one"
+    whose = "" if preset is None else f" for the preset {preset}"
+    raise InputError(f"no model of dust of side {side}{whose} comes with the package: {hint}")
+
+
+def moments_file(weights: Path, side: int) -> Path | None:
+    """The moment network that belongs to a model, if there is one: NAME.moments.npz beside
+    NAME.safetensors; shipped models of one side share one, having the same maps.
     """
-    name = path if path is not None else f"dust{side}"
-    if path is None and name not in available():
-        known = [str(s) for s in SIDES if f"dust{s}" in available()]
-        hint = f"there are models for maps of side {' and '.join(known)}" if known else "give one"
-        raise InputError(f"no model of dust of side {side} comes with the package: {hint}")
+    own, shared = weights.with_suffix(MOMENTS), weights.with_name(f"dust{side}{MOMENTS}")
+    if own.is_file():
+        return own
+    shipped = weights.stem in available() and weights == find(weights.stem)
+    return shared if shipped and shared.is_file() else None
+
+
+def dust_model(side: int, path: str | Path | None = None) -> DustModel:
+    """The model for maps of this side: a file, or the shipped one, with its moment network."""
+    name = model_name(side, path)
     card = read_card(name)
     if "maps" not in card:
         raise InputError(f"{name}: not a model of dust maps")
     epsilon = format_of(find(name)) == EPSILON
     model = load_epsilon(name) if epsilon else load_spectral(name)
-    beside = find(name).with_suffix(MOMENTS)
-    moments = read_moments(beside) if beside.is_file() else None
+    beside = moments_file(find(name), side)
+    moments = None if beside is None else read_moments(beside)
     found = DustModel(model, card, moments)
     if found.side != side:
         raise InputError(f"{name}: knows maps of side {found.side}, not {side}")
@@ -90,10 +119,10 @@ def dust_model(side: int, path: str | Path | None = None) -> DustModel:
 
 
 def model_digest(side: int, path: str | Path | None = None) -> str:
-    """Of the files that `dust_model` reads: the weights, and the moment network beside them."""
-    weights = find(path if path is not None else f"dust{side}")
-    files = (weights, weights.with_suffix(MOMENTS))
-    return " ".join(file_digest(file) for file in files if file.is_file())
+    """Of the files that `dust_model` reads: the weights, and the moment network."""
+    weights = find(model_name(side, path))
+    files = (weights, moments_file(weights, side))
+    return " ".join(file_digest(file) for file in files if file is not None)
 
 
 def start_of(
@@ -150,6 +179,11 @@ def paper_starts(
     return drawn
 
 
+def process_for(noise: StationaryNoise, shape: Shape) -> VariancePreserving:
+    """The paper's process for the CMB, whose levels cover the prior of the noise."""
+    return VariancePreserving.reaching(noise.highest_level(shape), BETA_MIN, BETA_MAX)
+
+
 def patch_problem(
     y: Tensor,
     denoiser: Denoiser,
@@ -183,19 +217,29 @@ def patch_problem(
         start=start,
         centre=partial(centre_of, noise=noise, moments=moments),
         paper_starts=partial(paper_starts, noise=noise, moments=moments),
+        process=process_for(noise, shape),
         least_information=least_information,
         keys=tuple(keys),
     )
 
 
+def options_of(preset: str | None = None, **given: Any) -> Options:
+    """What is given, not None, over the preset's options or, without a preset, over 4 chains of at
+    most 400 draws.
+    """
+    usual: dict[str, Any] = {} if preset else {"method": "gibbs", "chains": 4, "draws": 400}
+    return Options(**usual | with_preset(preset, given, "sbc"))
+
+
 def options_for(found: DustModel, noise: StationaryNoise, options: Options) -> Options:
     """Options whose draws of dust take their last step from the least σ that was trained on.
 
-    Without an error model there is no search: chains start where the moment network says, if there
-    is one, and one call is no draw.
+    One call, the default, makes Gaussian dust around D. Without an error model that is no draw, and
+    there is no search: chains start where the moment network says, if there is one.
     """
     few = options.sampler in (None, "few-step")
-    if not found.denoiser.error_model:
+    bare = not denoiser_for(options.preset, found.denoiser).error_model
+    if bare:
         known = found.moments is not None and found.moments.fits(noise)
         if options.method == "gibbs" and options.starts is None and known:
             options = replace(options, starts="paper")
@@ -203,7 +247,7 @@ def options_for(found: DustModel, noise: StationaryNoise, options: Options) -> O
             raise InputError("calls 1: a network without an error model needs more for a draw")
     if not few:
         return options
-    sampler = partial(few_step, calls=options.calls or CALLS, floor=FLOOR)
+    sampler = partial(few_step, calls=options.calls or (CALLS if bare else 1), floor=FLOOR)
     return replace(options, sampler=sampler, calls=None)
 
 
@@ -216,7 +260,8 @@ def infer(
     device: str = "cpu",
 ) -> Posterior:
     """The joint posterior p(dust, σ, H0, ω_b | y) of one mixture."""
-    denoiser, y = on_device(found.denoiser, device), mixture.y[None]
+    denoiser = denoiser_for(options.preset, on_device(found.denoiser, device))
+    y = mixture.y[None]
     problem = patch_problem(y, denoiser, found.signal, noise, found.moments, seed=options.seed)
     (posterior,) = pipeline.infer(problem, options_for(found, noise, options), progress)
     return replace(posterior, unit=mixture.unit, truth=mixture.truth)

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gibbsdiff.cosmo.dust_card import dust_tables, maps_line
 from gibbsdiff.data.maps import Maps
 from gibbsdiff.diffusion.calibration import Calibration
 from gibbsdiff.diffusion.losses import losses
@@ -21,6 +20,7 @@ from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.training.card import markdown
 from gibbsdiff.training.config import TrainingConfig
+from gibbsdiff.training.dust_card import dust_tables, maps_line
 from gibbsdiff.training.error_table import as_rows, check_errors
 from gibbsdiff.training.maps import MapCell, PeriodicMaps, columns, evaluate_maps
 from gibbsdiff.training.noise import cmb_of
@@ -120,7 +120,7 @@ class DustObjective(SpectralObjective):
         roles = {"selection": maps.selection, "test": maps.test}
         return {
             "calibration": {"images": len(calibration_maps(maps)), "check": as_rows(reports)},
-            "dust": {role: [_row(c) for c in self._cells(model, x)] for role, x in roles.items()},
+            "dust": {role: [c.row() for c in self._cells(model, x)] for role, x in roles.items()},
         }
 
     def page(self, name: str, card: Mapping[str, Any]) -> str:
@@ -130,8 +130,3 @@ class DustObjective(SpectralObjective):
     def _cells(self, model: SpectralDenoiser, maps: Tensor, batch: int = 6) -> list[MapCell]:
         c = self.config.evaluation
         return evaluate_dust(model, maps, self.noise, c.sigma, c.cosmologies, batch)
-
-
-def _row(cell: MapCell) -> list[float]:
-    figures = (cell.psnr, cell.wiener, cell.gain, cell.relative)
-    return [cell.sigma, *cell.cosmology, *(round(v, 3) for v in figures)]

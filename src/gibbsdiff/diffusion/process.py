@@ -85,6 +85,12 @@ class VariancePreserving(Process):
         if not 0 <= low <= high or high <= 0:
             raise InputError(f"β must not fall: 0 ≤ {low:g} ≤ {high:g}, β_max > 0 needed")
 
+    @classmethod
+    def reaching(cls, level: float, beta_min: float, least: float = 0.0) -> VariancePreserving:
+        """β_max, at least `least` and rounded up to 0.01, such that b(1)/a(1) covers a level."""
+        enough = math.ceil(100 * (2 * math.log1p(level**2) - beta_min)) / 100
+        return cls(beta_min, max(least, enough))
+
     def a(self, t: Tensor) -> Tensor:
         """exp(-½ ∫β)."""
         return torch.exp(-0.5 * self._integral(t))

@@ -141,12 +141,14 @@ def ddpm(
     return solve(denoiser, y, noise, levels, rng, with_error=False)
 
 
-def ddpm_of(denoiser: Denoiser) -> Sampler:
-    """The paper's sampler on the denoiser's own process, or on the paper's chain for pictures.
+def ddpm_of(denoiser: Denoiser, process: Process | None = None) -> Sampler:
+    """The paper's sampler on the denoiser's own process; one that has none takes the `process`
+    given, or the paper's chain for pictures.
 
-    A discrete chain takes its own steps, others 5,000 to the unit of time.
+    A discrete chain takes its own steps, the reverse SDE of others 5,000 to the unit of time, as
+    fine as the paper's chain: under a weak CMB coarser ones shift what Gibbs chains infer.
     """
-    process = denoiser.process or DiscreteVariancePreserving()
+    process = denoiser.process or process or DiscreteVariancePreserving()
     steps = process.steps if isinstance(process, DiscreteVariancePreserving) else 5000
     return partial(ddpm, process=process, steps=steps)
 

@@ -21,7 +21,7 @@ from gibbsdiff.inference.observation import ObservationModel, taper
 from gibbsdiff.inference.phi_steps import PhiStep
 from gibbsdiff.inference.pipeline import infer
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.inference.presets import Preset, denoiser_for, with_preset
+from gibbsdiff.inference.presets import Preset, denoiser_for, model_for, with_preset
 from gibbsdiff.inference.problem import Mean, Options, Problem, SamplerName, Starts, WarmUp
 from gibbsdiff.inference.progress import Progress, reporter
 from gibbsdiff.inference.starts import regression_start
@@ -29,7 +29,7 @@ from gibbsdiff.inference.windows import LARGE
 from gibbsdiff.noise import BandedNoise, PowerLawNoise, WhiteNoise
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.fixed import all_values, with_fixed
-from gibbsdiff.pretrained import load_model
+from gibbsdiff.pretrained import load_for_pictures, load_model
 
 Boundary = Literal["open", "periodic"]
 
@@ -49,7 +49,7 @@ def denoise(
     *,
     noise: str | NoiseModel = "power-law",
     known: Mapping[str, float] | None = None,
-    model: str | Path | Denoiser | Callable[..., Any] = "natural",
+    model: str | Path | Denoiser | Callable[..., Any] | None = None,
     method: Literal["auto", "marginal", "gibbs"] = "auto",
     boundary: Boundary = "open",
     preset: Preset | None = None,
@@ -82,15 +82,15 @@ def denoise(
         noise: "power-law", "white", "banded", or a noise model of your own.
         known: Parameters whose values you know, by name. All known: nothing is inferred but x.
         model: A model of the package by name, a model file, or a denoiser: any callable
-            (z, noise covariance) -> Estimate.
+            (z, noise covariance) -> Estimate. None: "natural", or the preset's.
         method: "marginal" is fast, and takes φ from windows for pictures above 512²; "gibbs"
             alternates x and φ from over-dispersed starts around the marginal mode; "auto" is
             "gibbs" up to 192² pixels and "marginal" above. A denoiser without an error model, and
             noise without a spectrum, need "gibbs". The result says which it was.
         boundary: "open" for pictures of the world, "periodic" for simulations.
-        preset: "paper" is the algorithm as published: Gibbs with D alone, sampler "ddpm", starts
-            and warm-up "paper", mean "average", 16 chains of 40 iterations, 20 of them burn-in.
-            What is given beside it wins.
+        preset: "paper" is the algorithm as published: Gibbs with D alone, by default that of the
+            ε-network "paper-natural-small", sampler "ddpm", starts and warm-up "paper", mean
+            "average", 16 chains of 40 iterations, 20 of them burn-in. What is given beside it wins.
         chains, draws: How many chains of φ, and draws in each; by default 4 and 50. The marginal
             method's draws are independent: chains × draws of them.
         burn_in: Iterations before the draws of a chain; by default a fifth of them, at least 2.
@@ -133,7 +133,9 @@ def denoise(
             "phi_step": phi_step,
         },
     )
-    denoiser = load_model(model) if isinstance(model, str | Path) else as_denoiser(model)
+    source = model_for(preset, model)
+    load = load_for_pictures if isinstance(noise, str) else load_model
+    denoiser = load(source) if isinstance(source, str | Path) else as_denoiser(source)
     setting = partial(
         picture_problem,
         family=_family(noise),
@@ -141,7 +143,7 @@ def denoise(
         denoiser=denoiser_for(preset, on_device(denoiser, device)),
         boundary=boundary,
         tile=tile,
-        on_unit_range=isinstance(model, str | Path),
+        on_unit_range=isinstance(source, str | Path),
     )
     options = partial(
         options_of,

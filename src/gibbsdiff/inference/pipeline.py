@@ -17,9 +17,9 @@ from torch import Tensor
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.drawing import draw_samples, image_at
+from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.gibbs import Settings, gibbs
 from gibbsdiff.inference.laplace import draw_phi
-from gibbsdiff.inference.levels import check_levels
 from gibbsdiff.inference.marginal import Marginal, Mode
 from gibbsdiff.inference.model_error import model_error
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
@@ -52,7 +52,7 @@ def infer(
     Ctrl-C, or a KeyboardInterrupt from `progress`, gives what is there, marked as interrupted.
     """
     options = options or Options()
-    check_levels(problem, options)
+    check_fit(problem, options)
     if len(problem.y) > 1 and problem.denoiser.adaptable:
         # One by one: the denoiser is corrected for each image.
         found: list[Posterior] = []
@@ -112,7 +112,7 @@ def _by_marginal(
                 marginal,
                 mode,
                 found.denoiser,
-                options.draw_x(found.denoiser),
+                options.draw_x(found.denoiser, problem.process),
                 seed=options.seed,
                 progress=progress,
             )
@@ -142,7 +142,7 @@ def _by_marginal(
             height, width = found.windows.local.shape
             how.append(f"φ from {len(found.windows.parts)} windows of {height}×{width}")
         wanted = 0 if interrupted else options.samples
-        sampler = options.draw_x(found.denoiser)
+        sampler = options.draw_x(found.denoiser, problem.process)
         samples = draw_samples(one, phi, found.denoiser, sampler, wanted, options.seed, progress)
         interrupted = interrupted or samples.interrupted  # those of the next image, too
         posteriors.append(
@@ -193,7 +193,7 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
             problem.noise,
             problem.denoiser if found is None else found.denoiser,
             settings=settings,
-            sampler=options.draw_x(problem.denoiser),
+            sampler=options.draw_x(problem.denoiser, problem.process),
             start=_starts(problem, options, starts, found),
             observation=problem.observation,
             phi_step=options.phi_step,
@@ -269,7 +269,7 @@ def _with_known_noise(problem: Problem, options: Options, progress: Progress) ->
         one = problem.rows([b])
         progress("denoising with the given noise", 0, 1)
         mean, sd = image_at(one, problem.known, options.seed)
-        sampler = options.draw_x(problem.denoiser)
+        sampler = options.draw_x(problem.denoiser, problem.process)
         samples = draw_samples(
             one, phi, problem.denoiser, sampler, options.samples, options.seed, progress
         )

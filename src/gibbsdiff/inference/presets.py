@@ -6,13 +6,14 @@ Each is an option of its own as well, and one that is given wins over the preset
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from gibbsdiff.diffusion.denoiser import Denoiser, without_error
 from gibbsdiff.errors import InputError
 
 Preset = Literal["paper"]
 Purpose = Literal["denoise", "sbc"]
+Model = TypeVar("Model")
 
 #: Options of `gibbsdiff.inference.problem.Options`, whatever they are used for.
 PRESETS: dict[str, dict[str, Any]] = {
@@ -28,7 +29,12 @@ PRESETS: dict[str, dict[str, Any]] = {
     }
 }
 
-#: How long chains are, by what they are for: denoising and its tables, or calibration.
+#: The model where none is given: of the package without a preset, and of each preset.
+MODEL = "natural"
+MODELS = {"paper": "paper-natural-small"}
+
+#: How long chains are, by what they are for: denoising and its tables, or calibration, which has
+#: the lengths of cosmology as well.
 LENGTHS: dict[str, dict[Purpose, dict[str, int]]] = {
     "paper": {
         "denoise": {"chains": 16, "draws": 20, "burn_in": 20},
@@ -49,6 +55,16 @@ def with_preset(
     if method not in ("auto", PRESETS[name]["method"]):
         raise InputError(f"preset {name}: it is of Gibbs chains, not of the {method} method")
     return {**PRESETS[name], **LENGTHS[name][purpose], **own, "preset": name}
+
+
+def model_for(name: str | None, given: Model | None = None) -> Model | str:
+    """The model for pictures: the one given, or that of the preset, or the package's own."""
+    if given is not None:
+        return given
+    if name is None:
+        return MODEL
+    check_preset(name)
+    return MODELS[name]
 
 
 def denoiser_for(name: str | None, denoiser: Denoiser) -> Denoiser:

@@ -11,6 +11,7 @@ from typing import Literal
 from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
+from gibbsdiff.diffusion.process import Process
 from gibbsdiff.diffusion.solvers import Sampler, ddpm_of, few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.laplace import Density
@@ -58,6 +59,8 @@ class Problem:
             mode; by default the mode's own.
         paper_starts: Where chains on y (1, C, H, W) start as the paper's, a row for each stream; by
             default σ by a regression on y, the rest from the prior.
+        process: What the sampler "ddpm" runs on with a denoiser that has no process of its own; by
+            default the paper's chain for pictures.
         least_information: A lower bound on the information at the mode, φ (B, d) -> (B, d, d).
         most_steps: Steps of the search, at most.
         by_windows: φ of one large picture comes from windows of it.
@@ -72,6 +75,7 @@ class Problem:
     start: Callable[[Tensor], Tensor] | None = None
     centre: Callable[[Tensor, Mode], tuple[Tensor, Tensor]] | None = None
     paper_starts: Callable[[Tensor, Streams], Tensor] | None = None
+    process: Process | None = None
     least_information: Callable[[Tensor], Tensor] | None = None
     most_steps: int = 20
     by_windows: bool = False
@@ -156,10 +160,10 @@ class Options:
         """Which of the named options are not what they are when nobody asks for them."""
         return [name for name, usual in names.items() if getattr(self, name) != usual]
 
-    def draw_x(self, denoiser: Denoiser) -> Sampler:
-        """How x is drawn with this denoiser."""
+    def draw_x(self, denoiser: Denoiser, process: Process | None = None) -> Sampler:
+        """How x is drawn with this denoiser; the process is that of `Problem`."""
         if self.sampler == "ddpm":
-            return ddpm_of(denoiser)
+            return ddpm_of(denoiser, process)
         if self.sampler is None or isinstance(self.sampler, str):
             return partial(few_step, calls=self.calls or CALLS)
         return self.sampler

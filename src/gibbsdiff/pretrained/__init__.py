@@ -23,14 +23,16 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.pretrained.epsilon import FORMAT as EPSILON
-from gibbsdiff.pretrained.epsilon import load_authors, load_epsilon, read_epsilon
+from gibbsdiff.pretrained.epsilon import load_authors, load_epsilon
 from gibbsdiff.pretrained.files import (
     available,
     channels_last,
     fill,
     find,
+    foreign,
     format_of,
     is_checkpoint,
+    metadata_of,
     open_file,
 )
 
@@ -41,6 +43,7 @@ __all__ = [
     "fill",
     "find",
     "format_of",
+    "load_for_pictures",
     "load_model",
     "load_spectral",
     "read_card",
@@ -67,7 +70,27 @@ def load_model(name: str | Path) -> Denoiser:
 
 def load_spectral(name: str | Path) -> SpectralDenoiser:
     """As `load_model`, of the package's own kind alone: others are refused."""
-    return _read(name)[0]
+    path = find(name)
+    if is_checkpoint(path):
+        raise InputError(f"{path}: a checkpoint of PyTorch; a model of this package is needed")
+    if format_of(path) == EPSILON:
+        raise InputError(f"{path}: a model of the paper's kind, which has no model of its error")
+    metadata, tensors = open_file(path, FORMAT)
+    try:
+        network = UNet(**json.loads(metadata["architecture"]))
+        spectrum = signal_of(json.loads(metadata["signal"]))
+    except (KeyError, TypeError, ValueError) as trouble:
+        raise InputError(f"{path}: its description is damaged ({trouble})") from None
+    fill(network, tensors, path)
+    denoiser = SpectralDenoiser(network, spectrum, _calibration(tensors, path))
+    return channels_last(denoiser).eval().requires_grad_(False)
+
+
+def load_for_pictures(name: str | Path) -> Denoiser:
+    """As `load_model`, but a model of dust maps is refused: it knows the CMB alone."""
+    if "maps" in read_card(name):
+        raise InputError(f"{name}: a model of dust maps, not of pictures")
+    return load_model(name)
 
 
 def read_card(name: str | Path) -> dict[str, Any]:
@@ -75,7 +98,13 @@ def read_card(name: str | Path) -> dict[str, Any]:
     path = find(name)
     if is_checkpoint(path):
         return {}
-    return read_epsilon(path)[1] if format_of(path) == EPSILON else _read(path)[1]
+    metadata = metadata_of(path)
+    if metadata.get("format") not in (FORMAT, EPSILON):
+        raise foreign(path)
+    try:
+        return dict(json.loads(metadata["card"]))
+    except (KeyError, TypeError, ValueError) as trouble:
+        raise InputError(f"{path}: its description is damaged ({trouble})") from None
 
 
 def save_model(
@@ -116,24 +145,6 @@ def architecture(network: UNet) -> dict[str, Any]:
         "descriptor": network.descriptor,
         "padding": network.padding,
     }
-
-
-def _read(name: str | Path) -> tuple[SpectralDenoiser, dict[str, Any]]:
-    path = find(name)
-    if is_checkpoint(path):
-        raise InputError(f"{path}: a checkpoint of PyTorch; a model of this package is needed")
-    if format_of(path) == EPSILON:
-        raise InputError(f"{path}: a model of the paper's kind, which has no model of its error")
-    metadata, tensors = open_file(path, FORMAT)
-    try:
-        network = UNet(**json.loads(metadata["architecture"]))
-        spectrum = signal_of(json.loads(metadata["signal"]))
-        card = json.loads(metadata["card"])
-    except (KeyError, TypeError, ValueError) as trouble:
-        raise InputError(f"{path}: its description is damaged ({trouble})") from None
-    fill(network, tensors, path)
-    denoiser = SpectralDenoiser(network, spectrum, _calibration(tensors, path))
-    return channels_last(denoiser).eval().requires_grad_(False), card
 
 
 def _tables(calibration: Calibration | None) -> dict[str, Tensor]:

@@ -49,11 +49,6 @@ def save_epsilon(
 
 def load_epsilon(name: str | Path) -> EpsilonDenoiser:
     """A denoiser, ready to use."""
-    return read_epsilon(name)[0]
-
-
-def read_epsilon(name: str | Path) -> tuple[EpsilonDenoiser, dict[str, Any]]:
-    """The same, and the card that it was saved with."""
     path = find(name)
     metadata, tensors = open_file(path, FORMAT)
     try:
@@ -66,11 +61,10 @@ def read_epsilon(name: str | Path) -> tuple[EpsilonDenoiser, dict[str, Any]]:
         ranges = tuple((low, high) for low, high in json.loads(metadata["ranges"]))
         names = json.loads(metadata.get("names", "[]"))
         denoiser = EpsilonDenoiser(network, chain(**known), ranges, names)
-        card = json.loads(metadata["card"])
     except (KeyError, TypeError, ValueError) as trouble:
         raise InputError(f"{path}: its description is damaged ({trouble})") from None
     fill(network, tensors, path)
-    return channels_last(denoiser).eval().requires_grad_(False), card
+    return channels_last(denoiser).eval().requires_grad_(False)
 
 
 def load_authors(path: str | Path) -> EpsilonDenoiser:

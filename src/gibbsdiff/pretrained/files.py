@@ -49,9 +49,14 @@ def is_checkpoint(path: Path) -> bool:
 
 def format_of(path: Path) -> str:
     """The format that a safetensors file says it has; "" if it says nothing."""
+    return metadata_of(path).get("format", "")
+
+
+def metadata_of(path: Path) -> dict[str, str]:
+    """The description in a safetensors file; its tensors are not read."""
     try:
         with safe_open(path, framework="pt") as file:
-            return (file.metadata() or {}).get("format", "")
+            return dict(file.metadata() or {})
     except (SafetensorError, OSError) as trouble:
         raise _unreadable(path, trouble) from None
 
@@ -62,10 +67,15 @@ def open_file(path: Path, form: str) -> tuple[dict[str, str], dict[str, Tensor]]
         with safe_open(path, framework="pt") as file:
             metadata = dict(file.metadata() or {})
             if metadata.get("format") != form:
-                raise InputError(f"{path}: a safetensors file, but not a model of this package")
+                raise foreign(path)
             return metadata, {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError) as trouble:
         raise _unreadable(path, trouble) from None
+
+
+def foreign(path: Path) -> InputError:
+    """What is wrong with a safetensors file of another program."""
+    return InputError(f"{path}: a safetensors file, but not a model of this package")
 
 
 def _unreadable(path: Path, trouble: Exception) -> InputError:

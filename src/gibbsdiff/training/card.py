@@ -21,8 +21,7 @@ def markdown(
         "Command": f"`{card['command']}`" if "command" in card else "unknown",
         "Training": f"{card['steps']} steps, {card['minutes']} minutes",
         "Data": data,
-        "Network": f"U-Net, widths {config['network']['widths']}, blocks "
-        f"{config['network']['blocks']}, {config['network']['padding']} padding",
+        "Network": network_line(config),
     }
     lines = [f"# {name}", ""]
     lines += ["| | |", "| --- | --- |", *(f"| {k} | {v} |" for k, v in facts.items()), ""]
@@ -32,6 +31,16 @@ def markdown(
     for title, text in card.get("remarks", {}).items():
         lines += [f"## {title}", "", text, ""]
     return "\n".join(lines)
+
+
+def network_line(config: Mapping[str, Any]) -> str:
+    """What the network is, in a line."""
+    net, model = config["network"], config.get("model", {})
+    if model.get("kind") in ("original", "resunet"):
+        steps = f", {model['steps']} steps" if model["kind"] == "original" else ""
+        beta = f"β from {model['beta_min']:g} to {model['beta_max']:g}{steps}"
+        return f"the paper's U-Net ({model['kind']}), width {model['width']}, ε-prediction, {beta}"
+    return f"U-Net, widths {net['widths']}, blocks {net['blocks']}, {net['padding']} padding"
 
 
 def folders_line(card: Mapping[str, Any]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
@@ -12,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from gibbsdiff.data.images import Split
+from gibbsdiff.data.images import Split, image_files, protocol_images
 from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, Process, VariancePreserving
 from gibbsdiff.errors import InputError
@@ -24,10 +23,12 @@ from gibbsdiff.noise.families import PowerLawNoise
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.pretrained.epsilon import load_epsilon, save_epsilon
 from gibbsdiff.streams import Streams
+from gibbsdiff.training.card import markdown
 from gibbsdiff.training.config import TrainingConfig
-from gibbsdiff.training.evaluation import psnr_table
+from gibbsdiff.training.dust_card import dust_tables, maps_line
+from gibbsdiff.training.evaluation import heading, psnr_table
 from gibbsdiff.training.folders import picture_crops, picture_files, scored_pictures
-from gibbsdiff.training.maps import PeriodicMaps, columns, evaluate_maps, loss_6
+from gibbsdiff.training.maps import MapCell, PeriodicMaps, columns, evaluate_maps, loss_6
 from gibbsdiff.training.objective import Objective, Source
 
 
@@ -115,7 +116,7 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
         m, shape = self.config.model, (side, side)
         needed, highest = self.family.highest_level(shape), self.process.highest
         if needed > highest:
-            enough = math.ceil(100 * (2 * math.log1p(needed**2) - m.beta_min)) / 100
+            enough = VariancePreserving.reaching(needed, m.beta_min).beta_max
             raise InputError(
                 f"[model] beta_max = {m.beta_max:g}: b(1)/a(1) = {highest:.4g}, but the noise of "
                 f"the prior has levels up to {needed:.4g} at {side}²; {enough:g} is enough"
@@ -131,10 +132,41 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
         """PSNR at the true (σ, φ); of maps, MSE in dB and how far below the Wiener filter's."""
         c, device = self.config.evaluation, next(model.parameters()).device
         if self.dust is not None:
-            S_x, cells = self.dust.signal, (c.sigma, c.cosmologies, c.batch)
-            scores = loss_6(model, S_x)
-            return columns(evaluate_maps(scores, S_x, images, self.family, *cells, device=device))
+            return columns(self._cells(model, images))
         return psnr_table(model, images, c.sigma, c.phi, c.batch, device=device)
+
+    def calibrate_and_score(
+        self, model: EpsilonDenoiser, folders: Sequence[str | Path] = ()
+    ) -> dict[str, Any]:
+        """There is no error model: scores on the test pictures and further folders, or maps."""
+        if self.dust is not None:
+            if folders:
+                raise InputError("tables of folders are of photographs, not of maps")
+            return {"dust": {"test": [c.row() for c in self._cells(model, self.dust.maps.test)]}}
+        if not self.files.test:
+            raise InputError(f"{self.data}: the configuration holds out no test images")
+        sets = {"test": self.files.test} | {Path(f).name: image_files(f) for f in folders}
+        return {"psnr": {name: self._psnr(model, files) for name, files in sets.items()}}
+
+    def page(self, name: str, card: Mapping[str, Any]) -> str:
+        """The data and the scores."""
+        if self.dust is not None:
+            return markdown(name, card, maps_line(card), dust_tables(card), "maps")
+        return super().page(name, card)
+
+    def _cells(self, model: EpsilonDenoiser, maps: Tensor) -> list[MapCell]:
+        assert self.dust is not None
+        c, S_x = self.config.evaluation, self.dust.signal
+        device = next(model.parameters()).device
+        cells = (c.sigma, c.cosmologies, c.batch)
+        return evaluate_maps(loss_6(model, S_x), S_x, maps, self.family, *cells, device=device)
+
+    def _psnr(self, model: EpsilonDenoiser, files: Sequence[Path]) -> dict[str, Any]:
+        c, device = self.config.evaluation, next(model.parameters()).device
+        images = protocol_images(files, c.side)
+        table = psnr_table(model, images, c.sigma, c.phi, c.batch, device=device)
+        cells = [[s, p, round(table[heading(s, p)], 3)] for s in c.sigma for p in c.phi]
+        return {"mean": round(table["psnr"], 3), "cells": cells}
 
     def save(
         self,

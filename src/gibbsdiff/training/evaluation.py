@@ -36,7 +36,7 @@ class Cell(NamedTuple):
     @property
     def name(self) -> str:
         """A column's heading, as in psnr_0.1_-1."""
-        return _heading(self.sigma, self.phi)
+        return heading(self.sigma, self.phi)
 
 
 @torch.no_grad()
@@ -92,11 +92,12 @@ def psnr_table(
                 y, noise = observed(x, s, p, seed, i)
                 mean = denoiser(y.to(device), noise.to(device)).mean
                 errors.append((mean - x.to(mean)).square().mean((1, 2, 3)).double())
-            table[_heading(s, p)] = float(-10 * torch.log10(torch.cat(errors)).mean())
+            table[heading(s, p)] = float(-10 * torch.log10(torch.cat(errors)).mean())
     return {**table, "psnr": sum(table.values()) / len(table)}
 
 
-def _heading(sigma: float, phi: float) -> str:
+def heading(sigma: float, phi: float) -> str:
+    """A column's heading, as in psnr_0.1_-1."""
     return f"psnr_{sigma:g}_{phi:g}"
 
 

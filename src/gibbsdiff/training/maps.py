@@ -81,6 +81,11 @@ class MapCell:
         """Loss (6)."""
         return self.losses["relative"]
 
+    def row(self) -> list[float]:
+        """As a card has it: σ, the cosmology, MSE of D and of the Wiener filter, gain, loss (6)."""
+        figures = (self.psnr, self.wiener, self.gain, self.relative)
+        return [self.sigma, *self.cosmology, *(round(v, 3) for v in figures)]
+
     @property
     def name(self) -> str:
         """A column's ending, as in gain_0.5_67.4_0.0224."""

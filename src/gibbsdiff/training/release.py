@@ -26,7 +26,8 @@ def release(
     device: str = "auto",
 ) -> dict[str, Any]:
     """Calibrate a model on held-out images, measure it on the test images, and write it with all
-    of that in its card to `out`, and the card as a page beside it.
+    of that in its card to `out`, and the card as a page beside it. A model of the paper's kind has
+    nothing to calibrate.
 
     `name` is the configuration's file, `test_folders` are further folders for PSNR tables.
     Returns the card.
@@ -38,7 +39,7 @@ def release(
     budget = " ".join(f"--{k} {v:g}" for k, v in card["budget"].items() if v is not None)
     card["command"] = f"gibbsdiff train {name} --data DIR --out OUT {budget}"
     card["date"] = date.today().isoformat()
-    save_model(denoiser, out, card)
+    objective.save(denoiser, Path(out), card)
     page = Path(out).with_suffix(".md")
     write_atomically(page, objective.page(page.stem, card))
     return card

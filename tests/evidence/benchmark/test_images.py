@@ -12,6 +12,7 @@ from gibbsdiff import denoise, load_model
 from gibbsdiff.data.images import protocol_images
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.baselines.dncnn import DnCNN
+from gibbsdiff.evidence.benchmark.chains import PAPER, ChainLength
 from gibbsdiff.evidence.benchmark.images import (
     RESULTS,
     benchmark,
@@ -20,7 +21,7 @@ from gibbsdiff.evidence.benchmark.images import (
     tasks,
     work,
 )
-from gibbsdiff.evidence.benchmark.methods import PAPER, ChainLength, Setup, chains
+from gibbsdiff.evidence.benchmark.methods import Setup, chains
 from gibbsdiff.evidence.benchmark.store import Store
 from gibbsdiff.inference.denoise import FIRST
 from gibbsdiff.metrics import psnr, ssim

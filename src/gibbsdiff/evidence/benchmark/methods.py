@@ -21,34 +21,16 @@ from gibbsdiff.evidence.baselines import (
     non_local_means,
 )
 from gibbsdiff.evidence.baselines.dncnn import DnCNN
+from gibbsdiff.evidence.benchmark.chains import ChainLength
 from gibbsdiff.evidence.complete import infer_completely
 from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.inference.presets import denoiser_for, with_preset
-from gibbsdiff.inference.problem import Mean, Options, Starts
+from gibbsdiff.inference.presets import MODEL, denoiser_for, with_preset
+from gibbsdiff.inference.problem import Mean, Options
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
-from gibbsdiff.pretrained import find, load_model
-
-
-@dataclass(frozen=True)
-class ChainLength:
-    """A Gibbs run: how many chains, iterations in all, and how many of them are burn-in.
-
-    `starts`: "marginal" is around the mode that the marginal method finds, over-dispersed;
-    "paper" takes σ from a regression on y and φ from the prior. `preset`: how the rest is done.
-    """
-
-    chains: int = 2
-    iterations: int = 20
-    burn_in: int = 5
-    starts: Starts = "marginal"
-    preset: str | None = None
-
-
-#: 16 chains of 40 iterations, the last 20 kept.
-PAPER = ChainLength(16, 40, 20, "paper")
+from gibbsdiff.pretrained import find, load_for_pictures
 
 
 @dataclass(frozen=True)
@@ -58,7 +40,7 @@ class Setup:
     `digests` are those of the files here: a worker elsewhere must have the same.
     """
 
-    model: str = "natural"
+    model: str = MODEL
     dncnn: str | None = None
     gibbs: ChainLength = field(default_factory=ChainLength)
     calls: int = 12
@@ -113,6 +95,7 @@ class Observation:
 
 
 Group = Callable[[Observation, Setup], dict[str, Attempt]]
+BASELINES = {"bm3d": bm3d_with_spectrum, "bm3d-used": bm3d_as_used, "nlm": non_local_means}
 
 
 def noisy(seen: Observation, setup: Setup) -> dict[str, Attempt]:
@@ -125,9 +108,7 @@ def baseline(name: str, seen: Observation, setup: Setup) -> dict[str, Attempt]:
     if name == "dncnn":
         method: Any = dncnn(_path(setup), setup.digest("dncnn"), setup.device)
     else:
-        method = {"bm3d": bm3d_with_spectrum, "bm3d-used": bm3d_as_used, "nlm": non_local_means}[
-            name
-        ]
+        method = BASELINES[name]
     calls = 1 if name == "dncnn" else 0
     return {name: _timed(lambda: Attempt(method(seen.y[0], seen.noise), calls=calls))}
 
@@ -175,10 +156,12 @@ def chains(seen: Observation, setup: Setup, mean: Mean | None = None) -> Posteri
     given = {
         "chains": how.chains,
         "draws": how.iterations - how.burn_in,
-        "calls": setup.calls if how.preset is None else None,
+        "calls": setup.calls if how.few_step else None,
         "burn_in": how.burn_in,
         "starts": how.starts,
-        "mean": mean,
+        "sampler": how.sampler,
+        "adaptation": how.adaptation,
+        "mean": mean or how.mean,
         "stop_when_converged": False,
         "seed": seen.seed,
     }
@@ -231,8 +214,9 @@ ROWS_OF = {
 def setting(group: str, setup: Setup) -> dict[str, Any]:
     """What a group's results depend on besides the observation."""
     ours: dict[str, Any] = {"model": setup.digest("model")}
-    chains = {name: value for name, value in asdict(setup.gibbs).items() if value is not None}
-    if setup.gibbs.preset is None:
+    known_parts = asdict(replace(setup.gibbs, mean=None))  # all rows are made, whichever is shown
+    chains = {name: value for name, value in known_parts.items() if value is not None}
+    if setup.gibbs.few_step:
         chains["calls"] = setup.calls
     known: dict[str, dict[str, Any]] = {
         "dncnn": {"dncnn": setup.digest("dncnn")},
@@ -248,7 +232,7 @@ def setting(group: str, setup: Setup) -> dict[str, Any]:
 def network(model: str, expected: str, device: str = "cpu") -> Denoiser:
     """The model, loaded once in every process; it computes on the device."""
     _same(find(model), expected)
-    return on_device(load_model(model), device)
+    return on_device(load_for_pictures(model), device)
 
 
 @lru_cache(maxsize=2)

@@ -27,9 +27,10 @@ from gibbsdiff.evidence.calibration.methods import (
 from gibbsdiff.evidence.calibration.paired import PairedParameters
 from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
 from gibbsdiff.inference.denoise import picture_problem
+from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.laplace import Density
-from gibbsdiff.inference.presets import denoiser_for
-from gibbsdiff.inference.problem import Method, Problem, Starts
+from gibbsdiff.inference.presets import MODEL, denoiser_for, model_for
+from gibbsdiff.inference.problem import Method, Problem, SamplerName, Starts, WarmUp
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.pretrained import find
@@ -50,8 +51,10 @@ def photographs(
     burn_in: int = 30,
     calls: int | None = None,
     starts: Starts | None = None,
+    sampler: SamplerName | None = None,
+    adaptation: WarmUp | None = None,
     preset: str | None = None,
-    model: str = "natural",
+    model: str = MODEL,
     model_digest: str = "",
     hold_out_every: int = 0,
     selection: int = 0,
@@ -70,7 +73,14 @@ def photographs(
         raise InputError(f"stages {stages}: 1 or 2")
     if method == "gibbs":
         options = chain_options(
-            iterations, burn_in, preset=preset, chains=chains, calls=calls, starts=starts
+            iterations,
+            burn_in,
+            preset=preset,
+            chains=chains,
+            calls=calls,
+            starts=starts,
+            sampler=sampler,
+            adaptation=adaptation,
         )
     elif preset is not None:
         raise InputError(f"preset {preset}: it is of Gibbs chains, not of the {method} method")
@@ -88,6 +98,7 @@ def photographs(
         first, _ = picture_problem(y[0], noise, {}, denoiser, "periodic")
         return replace(first, y=y.to(first.y), keys=keys)
 
+    check_fit(problem(torch.zeros(1, 3, size, size), ((0,),)), options)
     run = inference_method(problem, options, paired=True)
     return CalibrationProblem(PairedParameters(noise), signal, run)
 
@@ -111,15 +122,17 @@ def crops(data: str, size: int, hold_out_every: int, selection: int, rng: Stream
 
 
 def photographs_run(
-    data: str | Path, seed: int = 0, batch: int = 1, model: str = "natural", **arguments: Any
+    data: str | Path, seed: int = 0, batch: int = 1, model: str | None = None, **arguments: Any
 ) -> CalibrationRun:
     """The problem "photographs": the folder, and the model's digest, are part of it.
 
+    The model is by default "natural", or the preset's own.
     Starts of chains that are not given are the preset's or, without one, around the marginal mode
     if the model has an error model, else from the prior.
     """
-    digest = file_digest(find(model))
     gibbs, preset = arguments.get("method", "gibbs") == "gibbs", arguments.get("preset")
+    model = model_for(preset, model)
+    digest = file_digest(find(model))
     if gibbs and preset is None and arguments.get("starts") is None:
         able = network(model, digest, arguments.get("device", "cpu")).error_model
         arguments["starts"] = "marginal" if able else "prior"

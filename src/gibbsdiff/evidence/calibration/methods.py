@@ -20,11 +20,12 @@ from gibbsdiff.evidence.calibration.sbc import (
     settled,
 )
 from gibbsdiff.evidence.complete import infer_completely
+from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.laplace import Density
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.presets import denoiser_for, with_preset
-from gibbsdiff.inference.problem import Method, Options, Problem
+from gibbsdiff.inference.problem import Method, Options, Problem, SamplerName, Starts, WarmUp
 from gibbsdiff.noise import PowerLawNoise, StationaryNoise, WhiteNoise
 from gibbsdiff.streams import Key, Streams
 
@@ -108,10 +109,14 @@ def gaussian(
     warm_up: int | None = None,
     density: Density = "laplace",
     preset: str | None = None,
+    starts: Starts | None = None,
+    sampler: SamplerName | None = None,
+    adaptation: WarmUp | None = None,
 ) -> CalibrationProblem:
     """A Gaussian signal with the spectrum of photographs: every conditional is exact, eq. (10), so
     that what calibration finds is the method's own fault. Chains start from draws of the prior,
-    with `warm_up` 100; a preset has its own starts and warm-up, and D without its error.
+    with `warm_up` 100 (300 of the paper's `adaptation`); a preset has its own starts and warm-up,
+    and D without its error.
     """
     if size < 8 or channels not in (1, 3):
         raise InputError(f"size {size}, channels {channels}: at least 8, and 1 or 3, are needed")
@@ -125,8 +130,12 @@ def gaussian(
         raise InputError(f"noise {noise}: power-law or white")
     if method == "gibbs":
         # One call is an exact draw of x, and costs next to nothing: few transitions for each.
-        own = {"starts": "prior", "calls": 1, "transitions": 2, "warm_up": warm_up or 100}
-        given = own if preset is None else {"warm_up": warm_up}
+        parts = {"starts": starts, "sampler": sampler, "adaptation": adaptation}
+        given: dict[str, Any] = {"warm_up": warm_up, **parts}
+        if preset is None:
+            brief = warm_up or (None if adaptation == "paper" else 100)
+            given |= {"starts": starts or "prior", "transitions": 2, "warm_up": brief}
+            given["calls"] = None if sampler == "ddpm" else 1
         options = chain_options(iterations, burn_in, preset=preset, **given)
     elif preset is not None:
         raise InputError(f"preset {preset}: it is of Gibbs chains, not of the {method} method")
@@ -143,6 +152,7 @@ def gaussian(
     def problem_of(y: Tensor, keys: tuple[Key, ...]) -> Problem:
         return Problem(y, model, shown, observation, keys=keys)
 
+    check_fit(problem_of(torch.zeros(1, channels, size, size), ()), options)
     return CalibrationProblem(
         model,
         partial(_prior, denoiser, size, channels),

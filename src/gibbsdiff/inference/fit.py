@@ -1,4 +1,4 @@
-"""Whether the noise that φ may be lies on the process of the denoiser and of the sampler."""
+"""Whether the method, the noise and the denoiser fit together: seen before any work."""
 
 from __future__ import annotations
 
@@ -14,13 +14,25 @@ from gibbsdiff.inference.problem import Options, Problem
 FEW = 4  # parameters up to which every corner of the prior box is looked at
 
 
+def check_fit(problem: Problem, options: Options) -> None:
+    """Refuse what cannot be inferred with this denoiser: by its error model, and by its levels."""
+    if problem.known is None and not problem.denoiser.error_model:
+        if options.method == "marginal":
+            raise InputError("the marginal method needs a denoiser that models its own error")
+        if options.starts == "marginal":
+            raise InputError(
+                "starts: around the marginal mode needs a denoiser with an error model"
+            )
+    check_levels(problem, options)
+
+
 def check_levels(problem: Problem, options: Options) -> None:
     """Refuse a prior box that goes beyond b(1)/a(1), eq. (2), before any work.
 
     What a chain would meet there, after hours perhaps, is an observation above the end of the
     process, which has no t*.
     """
-    sampler = options.draw_x(problem.denoiser)
+    sampler = options.draw_x(problem.denoiser, problem.process)
     bound = sampler.keywords.get("process") if isinstance(sampler, partial) else None
     ends = [p.highest for p in (problem.denoiser.process, bound) if p is not None]
     if not ends:
