@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -20,22 +20,31 @@ from gibbsdiff.networks.original import OriginalUNet
 from gibbsdiff.networks.resunet import FOURIER, ResUNet
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
-from gibbsdiff.noise.families import PowerLawNoise
+from gibbsdiff.noise.families import PowerLawNoise, WhiteNoise
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.pretrained.epsilon import load_epsilon, save_epsilon
 from gibbsdiff.streams import Streams
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.evaluation import psnr_table
 from gibbsdiff.training.folders import picture_crops, picture_files, scored_pictures
-from gibbsdiff.training.maps import PeriodicMaps, columns, evaluate_maps, loss_6
+from gibbsdiff.training.maps import PeriodicMaps, columns, evaluate_maps, loss_6, map_cells
 from gibbsdiff.training.objective import Objective, Source
+
+#: The families of noise by their names in `[model] family`.
+FAMILIES: dict[str, Callable[[], StationaryNoise]] = {
+    "power-law": PowerLawNoise,
+    "cmb": CMBNoise,
+    "white": WhiteNoise,
+}
 
 
 class EpsilonObjective(Objective[EpsilonDenoiser]):
     """E‖ε_θ(z_t, t, φ) - ε‖² per pixel, as in the paper, for t uniform and φ from its prior.
 
     Time is one of the T steps of the discrete chain of "original", any of (0, 1] for "resunet".
-    Power laws are learnt on pictures; the CMB on periodic maps, x = (map - mean)/sd.
+    Images are pictures or, if the configuration names `[data] maps`, periodic maps,
+    x = (map - mean)/sd. Power laws are learnt on pictures, the CMB on maps; white noise, of which
+    the network is told the time alone, on either.
     """
 
     parts = ("epsilon",)
@@ -44,8 +53,9 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
     def __init__(self, config: TrainingConfig, data: str | Path = ".") -> None:
         super().__init__(config, data)
         m = config.model
-        self.family: StationaryNoise = {"power-law": PowerLawNoise, "cmb": CMBNoise}[m.family]()
-        self.dust = PeriodicMaps(config, data) if m.family == "cmb" else None
+        self.family: StationaryNoise = FAMILIES[m.family]()
+        maps = bool(config.data.maps) or m.family == "cmb"
+        self.dust = PeriodicMaps(config, data) if maps else None
         if self.dust is not None:
             self.headline = ("dB above the Wiener filter", "gain")
         self.process: Process = (
@@ -131,10 +141,13 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
         """PSNR at the true (σ, φ); of maps, MSE in dB and how far below the Wiener filter's."""
         c, device = self.config.evaluation, next(model.parameters()).device
         if self.dust is not None:
-            S_x, cells = self.dust.signal, (c.sigma, c.cosmologies, c.batch)
-            scores = loss_6(model, S_x)
-            return columns(evaluate_maps(scores, S_x, images, self.family, *cells, device=device))
-        return psnr_table(model, images, c.sigma, c.phi, c.batch, device=device)
+            S_x, cosmologies = self.dust.signal, map_cells(self.family, c.cosmologies)
+            cells = (self.family, c.sigma, cosmologies, c.batch)
+            return columns(evaluate_maps(loss_6(model, S_x), S_x, images, *cells, device=device))
+        phi = c.phi if self.ranges else ((),)
+        return psnr_table(
+            model, images, c.sigma, phi, c.batch, device=device, family=self.family
+        )
 
     def save(
         self,
