@@ -54,7 +54,7 @@ class ModelConfig:
     "dust", and the paper's ε-networks, "original" and "resunet". The rest is for these two:
     channels of the first level (each next one has twice as many), levels ("resunet"), whether the
     network also takes Fourier features of its input ("resunet"), steps of the chain ("original"), β
-    of eq. (1), and the family of their noise: power laws on pictures, the CMB on maps, white on both.
+    of eq. (1), and the family of their noise: power laws on pictures, the CMB on maps, or white.
     """
 
     kind: str = "spectral"

@@ -145,9 +145,7 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
             cells = (self.family, c.sigma, cosmologies, c.batch)
             return columns(evaluate_maps(loss_6(model, S_x), S_x, images, *cells, device=device))
         phi = c.phi if self.ranges else ((),)
-        return psnr_table(
-            model, images, c.sigma, phi, c.batch, device=device, family=self.family
-        )
+        return psnr_table(model, images, c.sigma, phi, c.batch, device=device, family=self.family)
 
     def save(
         self,

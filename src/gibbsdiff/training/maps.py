@@ -38,7 +38,9 @@ class PeriodicMaps:
         c = self.config
         family = c.noise.family if c.model.kind == "dust" else c.model.family
         if not c.data.maps or c.network.channels != 1 or family not in ("cmb", "white"):
-            raise InputError('maps need a file, [data] maps, one channel and "cmb" or "white" noise')
+            raise InputError(
+                'maps need a file, [data] maps, one channel and "cmb" or "white" noise'
+            )
         maps = read_maps(self.data / c.data.maps, c.data.blocks, c.data.halved)
         if not c.step.crop == c.step.later_crop == maps.side:
             raise InputError(f"maps are not cropped: crop and later_crop must be {maps.side}")
