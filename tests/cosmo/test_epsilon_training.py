@@ -294,7 +294,7 @@ def test_under_white_noise_the_network_is_told_the_time_alone(data, tmp_path):
 def test_a_network_of_white_noise_on_maps_as_a_file(data, tmp_path):
     train(WHITE, data, tmp_path, steps=2)
     found = dust_model(SIDE, tmp_path / "model.safetensors")
-    assert found.denoiser.ranges == []
+    assert not found.denoiser.ranges
     heading, row = (tmp_path / "selection.csv").read_text().splitlines()[:2]
     scores = dict(zip(heading.split(","), row.split(","), strict=True))
     gain = (float(scores["gain_0.3"]) + float(scores["gain_1"])) / 2

@@ -11,7 +11,15 @@ import torch
 
 from gibbsdiff.cosmo.calibration import DUST
 from gibbsdiff.cosmo.eigenvalues import eigenvalue_rows, eigenvalues
-from gibbsdiff.cosmo.guidance import BANDS, Score, by_band, guided_levels, measure, nearest
+from gibbsdiff.cosmo.guidance import (
+    BANDS,
+    Score,
+    by_band,
+    guided_levels,
+    measure,
+    nearest,
+    with_network,
+)
 from gibbsdiff.cosmo.infer import dust_model
 from gibbsdiff.cosmo.mock import mock
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
@@ -110,9 +118,20 @@ def test_guidance_asks_for_a_network_of_white_noise(model, white):
         guided_levels(dust_model(32, model))
 
 
+def test_a_guided_sampler_asks_its_own_network(mixture, white):
+    """Whatever denoiser the pipeline has."""
+    found = dust_model(32, white)
+    noise = CMBNoise().covariance((32, 32), torch.tensor([TRUTH], dtype=torch.float64))
+    y = mixture.y[None, :, :32, :32]
+    sampler = partial(pigdm, steps=3, highest=5.0, signal=found.signal)
+    none = as_denoiser(lambda z, noise: pytest.fail("the pipeline's denoiser was asked"))
+    drawn = with_network(sampler, found)(none, y, noise, Streams.batch(0, 1))
+    assert torch.equal(drawn.x, sampler(found.denoiser, y, noise, Streams.batch(0, 1)).x)
+
+
 def test_the_command(model, white, tmp_path, command):
     out = tmp_path / "out"
-    options = ("--size", 32, "--steps", 3, "--draws", 2, "--chains", 2, "--iterations", 6)
+    options = ("--size", 32, "--steps", 3, "--draws", 2, "--chains", 0)
     files = ("--white", white, "--model", model, "--out", out)
     text = command("cmb", "guidance", *files, *options).stdout
     results = json.loads((out / "guidance.json").read_text())
@@ -121,7 +140,15 @@ def test_the_command(model, white, tmp_path, command):
     names = [row["name"] for row in results["samplers"]]
     assert "DPS as published, ζ = 1" in names
     assert sum(row["best"] for row in results["samplers"]) == 2
-    assert len(results["chains"]) == 2
-    assert all(np.isfinite(r["rhat"]) for rows in results["chains"].values() for r in rows)
     refused = command("cmb", "guidance", "--white", model, "--model", model, *options[:2])
     assert "trained under white noise" in refused.refusal()
+
+
+@pytest.mark.slow
+def test_chains_with_guidance_inside(model, white, tmp_path, command):
+    files = ("--white", white, "--model", model, "--out", tmp_path)
+    options = ("--size", 32, "--steps", 3, "--draws", 2, "--chains", 2, "--iterations", 6)
+    command("cmb", "guidance", *files, *options)
+    chains = json.loads((tmp_path / "guidance.json").read_text())["chains"]
+    assert len(chains) == 2
+    assert all(np.isfinite(r["rhat"]) for rows in chains.values() for r in rows)
