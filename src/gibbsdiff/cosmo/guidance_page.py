@@ -137,7 +137,7 @@ def _statistics(part: Any, mixture: Mixture, drawn: Sequence[Found]) -> None:
     phi = torch.tensor([mixture.truth], dtype=torch.float64)
     N = radial_average(noise.power(mixture.shape, phi)[0, 0], bins)
     true = radial_power(mixture.dust.double(), bins)
-    edges = np.linspace(*np.quantile(mixture.dust.numpy(), [0.0, 1.0]), 50)
+    edges = np.linspace(float(mixture.dust.min()), float(mixture.dust.max()), 50)
     pixels.hist(mixture.dust.flatten().numpy(), edges, density=True, color="#d8d8d8", label="true")
     for i, found in enumerate(drawn):
         assert found.draws is not None
