@@ -159,7 +159,7 @@ class Guidance:
 
     steps: int = 100
     draws: int = 4
-    tries: int = 2
+    tries: int = 1
     seed: int = 0
 
     def samplers(self, white: DustModel) -> dict[str, Callable[..., Draw]]:
