@@ -235,7 +235,7 @@ def test_it_trains_on_a_fits_cube_of_ones_own(tmp_path, maps):
     ("change", "message"),
     [
         ({"model": replace(TINY.model, beta_max=2.0)}, r"beta_max = 2: .*1\.387 at 32²; 2\.05 is"),
-        ({"model": replace(TINY.model, family="power-law")}, r'maps needs .* family = "cmb"'),
+        ({"model": replace(TINY.model, family="power-law")}, '"cmb" or "white" noise'),
         ({"network": NetworkConfig(3)}, "one channel"),
         ({"data": replace(TINY.data, maps="")}, "need a file"),
         ({"step": StepConfig(crop=16, later_crop=16)}, "must be 32"),
@@ -276,6 +276,38 @@ def test_the_configurations_of_the_project(name, size, request):
         network = objective.model().network
     assert sum(p.numel() for p in network.parameters()) == pytest.approx(size, rel=0.01)
     assert network.multiple == 8
+
+
+WHITE = replace(TINY, model=replace(TINY.model, family="white", beta_max=20.0))
+
+
+def test_under_white_noise_the_network_is_told_the_time_alone(data, tmp_path):
+    objective, n = objective_of(WHITE, data), 200
+    z, noise = noisy(objective, n)
+    assert objective.ranges == []
+    assert noise.shape_names == ()
+    assert float(noise.power.std((1, 2, 3)).max()) == 0
+    ratio = z.double().square().mean((1, 2, 3)) / noise.level.double().square()
+    assert float((ratio - 1).abs().max()) < 6 * math.sqrt(2 / SIDE**2)
+    t = objective.process.time(noise.level.double())
+    assert abs(float(t.mean()) - 0.5) < 4 / (12 * n) ** 0.5
+    network = Recorder(z)
+    model = EpsilonDenoiser(network, objective.process, objective.ranges, ())
+    model(z, noise)
+    assert network.told[2].shape == (n, 0)
+    cmb = CMBNoise().covariance((SIDE, SIDE), torch.tensor([[0.3, 70.0, 0.03]]).double())
+    with pytest.raises(InputError, match="another family of noise: it takes 0 parameters"):
+        model(z[:1], cmb)
+
+
+def test_a_network_of_white_noise_on_maps_as_a_file(data, tmp_path):
+    train(WHITE, data, tmp_path, steps=2)
+    found = dust_model(SIDE, tmp_path / "model.safetensors")
+    assert not found.denoiser.ranges
+    heading, row = (tmp_path / "selection.csv").read_text().splitlines()[:2]
+    scores = dict(zip(heading.split(","), row.split(","), strict=True))
+    gain = (float(scores["gain_0.3"]) + float(scores["gain_1"])) / 2
+    assert float(scores["gain"]) == pytest.approx(gain, abs=1e-4)
 
 
 def test_the_loudest_noise_is_at_a_corner_of_the_prior():

@@ -159,7 +159,7 @@ def test_a_card_says_what_the_dust_is(data, tmp_path):
     ("change", "message"),
     [
         ({"step": StepConfig(crop=64, later_crop=64)}, "must be 32"),
-        ({"noise": NoiseLaw()}, '"cmb" noise'),
+        ({"noise": NoiseLaw()}, '"cmb" or "white" noise'),
         ({"model": ModelConfig("spectral")}, 'needs .model. kind = "dust"'),
         ({"data": replace(TINY.data, maps="nothing.npz")}, r"nothing\.npz"),
     ],
@@ -169,9 +169,41 @@ def test_configurations_that_do_not_fit_maps(data, tmp_path, change, message):
         train(replace(TINY, **change), data, tmp_path, steps=1)
 
 
-@pytest.mark.parametrize("name", ["cosmo", "cosmo128"])
-def test_the_configurations_of_the_project(name, request):
+@pytest.mark.parametrize(
+    ("name", "family"), [("cosmo", "cmb"), ("cosmo128", "cmb"), ("white-small", "white")]
+)
+def test_the_configurations_of_the_project(name, family, request):
     config = read_config(request.config.rootpath / "configs" / f"{name}.toml")
     assert config.step.crop == config.step.later_crop == 256 >> config.data.halved
     assert config.model.kind == "dust"
-    assert config.noise.family == "cmb"
+    assert config.noise.family == family
+
+
+WHITE = replace(TINY, noise=NoiseLaw(level=(0.01, 10.0), tail_part=0.0, family="white"))
+
+
+def test_white_noise_has_the_level_that_the_network_is_given():
+    rng, n = torch.Generator().manual_seed(0), 400
+    z, noise = add_noise(torch.zeros(n, 1, 32, 32), rng, WHITE.noise)
+    assert float(noise.power.std((1, 2, 3)).max()) == 0  # every mode alike
+    ratio = z.double().square().mean((1, 2, 3)) / noise.level.double().square()
+    assert float((ratio - 1).abs().max()) < 5 * math.sqrt(2 / 32**2)
+    # Log-uniform on the ends of the law, whose middle is 0.316.
+    u = torch.log(noise.level.double() / 0.01) / math.log(1000)
+    assert abs(float(u.mean()) - 0.5) < 4 / (12 * n) ** 0.5
+    assert 0 <= float(u.min()) < 0.02
+    assert 0.98 < float(u.max()) <= 1
+    # It is told as white noise: ½ log N = log level at all reference frequencies.
+    told = noise.descriptor.double()
+    assert torch.allclose(told, torch.log(noise.level.double())[:, None].expand_as(told), atol=1e-5)
+
+
+def test_a_dust_network_is_trained_under_white_noise(data, tmp_path):
+    train(WHITE, data, tmp_path, steps=2)
+    heading = (tmp_path / "selection.csv").read_text().splitlines()[0].split(",")
+    assert "gain_0.5" in heading
+    card = release(tmp_path / "model.safetensors", WHITE, data, tmp_path / "out.safetensors")
+    assert [row[0] for row in card["dust"]["test"]] == [0.5]
+    page = (tmp_path / "out.md").read_text()
+    assert "| σ | D | Wiener | gain | loss (6) |" in page
+    assert f"| 0.5 | {card['dust']['test'][0][1]:.2f} |" in page

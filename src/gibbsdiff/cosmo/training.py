@@ -1,4 +1,4 @@
-"""Training on maps of dust with the CMB as noise: what differs from photographs."""
+"""Training on maps of dust under the CMB or white noise: what differs from photographs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from gibbsdiff.diffusion.losses import losses
 from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
+from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.training.card import markdown
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.dust_card import dust_tables, maps_line
 from gibbsdiff.training.error_table import as_rows, check_errors
-from gibbsdiff.training.maps import MapCell, PeriodicMaps, columns, evaluate_maps
-from gibbsdiff.training.noise import cmb_of
+from gibbsdiff.training.maps import MapCell, PeriodicMaps, columns, evaluate_maps, map_cells
+from gibbsdiff.training.noise import family_of
 from gibbsdiff.training.noise_error import fit_calibration
 from gibbsdiff.training.objective import Source
 from gibbsdiff.training.spectral import SpectralObjective
@@ -37,7 +37,7 @@ COSMOLOGIES = ((67.4, 0.0224), (55.0, 0.045), (85.0, 0.012))
 def evaluate_dust(
     denoiser: SpectralDenoiser,
     maps: Tensor,
-    noise: CMBNoise,
+    noise: StationaryNoise,
     sigma: Sequence[float],
     cosmologies: Sequence[tuple[float, ...]],
     batch: int = 6,
@@ -49,7 +49,8 @@ def evaluate_dust(
 
     device = next(denoiser.parameters()).device
     signal = denoiser.signal
-    return evaluate_maps(scores, signal, maps, noise, sigma, cosmologies, batch, device=device)
+    cells = (sigma, map_cells(noise, cosmologies), batch)
+    return evaluate_maps(scores, signal, maps, noise, *cells, device=device)
 
 
 def calibration_maps(maps: Maps) -> Tensor:
@@ -63,7 +64,7 @@ def calibration_maps(maps: Maps) -> Tensor:
 
 
 class DustObjective(SpectralObjective):
-    """As for photographs, with S_x measured on the training maps and the CMB as noise."""
+    """As for photographs, with S_x measured on the training maps, and the CMB or white noise."""
 
     headline = ("dB above the Wiener filter", "gain")
 
@@ -77,9 +78,9 @@ class DustObjective(SpectralObjective):
         return self.dust.maps
 
     @cached_property
-    def noise(self) -> CMBNoise:
-        """The CMB with all σ of the noise law in its prior."""
-        return cmb_of(self.config.noise)
+    def noise(self) -> StationaryNoise:
+        """The noise with all σ of the noise law in its prior."""
+        return family_of(self.config.noise)
 
     @property
     def signal(self) -> Signal:
@@ -105,7 +106,8 @@ class DustObjective(SpectralObjective):
     def calibration(self, model: SpectralDenoiser) -> Calibration:
         """The gain, c of eq. (7) and the scatter of eq. (12), on whole maps."""
         maps = calibration_maps(self.maps)
-        return fit_calibration(model, maps, LEVELS, COSMOLOGIES, self.noise, with_gain=True)
+        cells = (LEVELS, map_cells(self.noise, COSMOLOGIES))
+        return fit_calibration(model, maps, *cells, self.noise, with_gain=True)
 
     def calibrate_and_score(
         self, model: SpectralDenoiser, folders: Sequence[str | Path] = ()
@@ -116,7 +118,8 @@ class DustObjective(SpectralObjective):
         maps = self.maps
         model.calibration = self.calibration(model)
         probed = model.with_derivative_error()
-        reports = check_errors(probed, maps.test, LEVELS, COSMOLOGIES, family=self.noise)
+        cells = (LEVELS, map_cells(self.noise, COSMOLOGIES))
+        reports = check_errors(probed, maps.test, *cells, family=self.noise)
         roles = {"selection": maps.selection, "test": maps.test}
         return {
             "calibration": {"images": len(calibration_maps(maps)), "check": as_rows(reports)},

@@ -104,7 +104,8 @@ class EpsilonDenoiser(nn.Module, Denoiser):
                 f"this network was trained on another family of noise: it takes {wanted} "
                 f"for the shape of the spectrum, the noise has {', '.join(names) or 'none'}"
             )
-        low, high = torch.tensor(self.ranges, dtype=phi.dtype, device=phi.device).unbind(-1)
+        ends = torch.tensor(self.ranges, dtype=phi.dtype, device=phi.device)
+        low, high = ends.reshape(-1, 2).unbind(-1)
         return 2 * (phi - low) / (high - low) - 1
 
 

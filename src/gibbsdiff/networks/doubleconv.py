@@ -4,6 +4,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import gelu, pad
 
+from gibbsdiff.networks.told import Told
+
 
 class DoubleConv(nn.Module):
     """Two normalised convolutions g(h), or GELU(h + g(h)) if residual."""
@@ -101,7 +103,7 @@ class PhiEmbedding(nn.Module):
         """Embed `parameters` numbers in `width` channels."""
         super().__init__()
         self.mlp = nn.Sequential(
-            nn.Linear(parameters, 100), nn.SiLU(), nn.Linear(100, 100), nn.SiLU(),
+            Told(parameters, 100), nn.SiLU(), nn.Linear(100, 100), nn.SiLU(),
             nn.Linear(100, width),
         )  # fmt: skip
 

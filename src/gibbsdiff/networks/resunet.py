@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 from gibbsdiff.networks.padding import crop, pad_to_multiple
+from gibbsdiff.networks.told import Told
 
 #: The exponents n of the Fourier features sin and cos of 2ⁿ π z.
 FOURIER = (0, 1, 2, 3)
@@ -103,7 +104,7 @@ class ResUNet(nn.Module):
 
         finer = (widths[0], *widths[:-1])
         self.time = FourierTime(embedding)
-        self.phi = nn.Sequential(nn.Linear(parameters, embedding), nn.SiLU())
+        self.phi = nn.Sequential(Told(parameters, embedding), nn.SiLU())
         self.inputs = circular_conv(channels * (1 + 2 * len(self.fourier)), widths[0])
         self.descent = nn.ModuleList(level(a, b) for a, b in zip(finer, widths, strict=True))
         self.down = nn.ModuleList(circular_conv(width, width, stride=2) for width in widths)

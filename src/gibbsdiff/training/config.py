@@ -29,9 +29,9 @@ class DataConfig:
     Crops are random, or the centre of the paper's protocol. Images are held in memory, or read
     by `workers` processes (0: by the training process itself) as they are needed.
 
-    `maps` names a file of periodic maps instead of folders (for `[model] kind` "dust", or an
-    ε-network with the family "cmb"), to be `halved` so many times; its `blocks` of snapshots have
-    the roles.
+    `maps` names a file of periodic maps instead of folders (for `[model] kind` "dust" or an
+    ε-network, under the CMB or white noise), to be `halved` so many times; its `blocks` of
+    snapshots have the roles.
     """
 
     folders: tuple[Folder, ...] = ()
@@ -54,7 +54,7 @@ class ModelConfig:
     "dust", and the paper's ε-networks, "original" and "resunet". The rest is for these two:
     channels of the first level (each next one has twice as many), levels ("resunet"), whether the
     network also takes Fourier features of its input ("resunet"), steps of the chain ("original"), β
-    of eq. (1), and the family of their noise: power laws on pictures, the CMB on maps.
+    of eq. (1), and the family of their noise: power laws on pictures, the CMB on maps, or white.
     """
 
     kind: str = "spectral"
@@ -63,7 +63,7 @@ class ModelConfig:
     steps: int = 5000
     beta_min: float = 0.1
     beta_max: float = 20.0
-    family: Literal["power-law", "cmb"] = "power-law"
+    family: Literal["power-law", "cmb", "white"] = "power-law"
     fourier: bool = True
 
 
@@ -106,8 +106,8 @@ class StepConfig:
 class EvaluationConfig:
     """Cells σ × φ, side of the images, and how often, in minutes of training.
 
-    For maps of dust the cells are σ × cosmologies (H0, ω_b), the fiducial one unless others are
-    named.
+    For maps under the CMB the cells are σ × cosmologies (H0, ω_b), the fiducial one unless others
+    are named; white noise has cells σ alone.
     """
 
     sigma: tuple[float, ...] = (0.06, 0.1, 0.2)

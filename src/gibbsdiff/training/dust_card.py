@@ -19,19 +19,25 @@ def maps_line(card: Mapping[str, Any]) -> str:
 
 
 def dust_tables(card: Mapping[str, Any]) -> list[str]:
-    """MSE of D and of the Wiener filter at the true (σ, H0, ω_b), a table for each role."""
+    """MSE of D and of the Wiener filter at the true noise, a table for each role: a row has σ, the
+    cosmology unless the noise is white, three figures in dB and the loss (6).
+    """
+    rows = next(iter(card["dust"].values()))
+    names = ["σ", "H0", "ω_b"][: len(rows[0]) - 4]
+    given = f"({', '.join(names)})" if len(names) > 1 else names[0]
     lines = [
-        "## MSE of the dust, given the true (σ, H0, ω_b)",
+        f"## MSE of the dust, given the true {given}",
         "",
         "In dB below the variance of the training maps: of D(y) alone, of the Wiener filter with "
         "the same S_x, their difference, and the loss (6). Selection and calibration share maps.",
         "",
     ]
     for role, rows in card["dust"].items():
-        lines += [f"**{role}**", "", "| σ | H0 | ω_b | D | Wiener | gain | loss (6) |"]
-        lines.append("| --- |" + " --- |" * 6)
-        for sigma, h0, omega_b, *dB, loss in rows:
-            figures = " | ".join(f"{v:.2f}" for v in dB)
-            lines.append(f"| {sigma:g} | {h0:g} | {omega_b:g} | {figures} | {loss:.3f} |")
+        heading = [*names, "D", "Wiener", "gain", "loss (6)"]
+        lines += [f"**{role}**", "", "| " + " | ".join(heading) + " |"]
+        lines.append("|" + " --- |" * len(heading))
+        for *noise, mse, wiener, gain, loss in rows:
+            cells = [f"{v:g}" for v in noise] + [f"{v:.2f}" for v in (mse, wiener, gain)]
+            lines.append("| " + " | ".join([*cells, f"{loss:.3f}"]) + " |")
         lines.append("")
     return lines

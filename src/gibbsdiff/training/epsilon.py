@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from gibbsdiff.networks.original import OriginalUNet
 from gibbsdiff.networks.resunet import FOURIER, ResUNet
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
-from gibbsdiff.noise.families import PowerLawNoise
+from gibbsdiff.noise.families import PowerLawNoise, WhiteNoise
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.pretrained.epsilon import load_epsilon, save_epsilon
 from gibbsdiff.streams import Streams
@@ -28,15 +28,31 @@ from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.dust_card import dust_tables, maps_line
 from gibbsdiff.training.evaluation import heading, psnr_table
 from gibbsdiff.training.folders import picture_crops, picture_files, scored_pictures
-from gibbsdiff.training.maps import MapCell, PeriodicMaps, columns, evaluate_maps, loss_6
+from gibbsdiff.training.maps import (
+    MapCell,
+    PeriodicMaps,
+    columns,
+    evaluate_maps,
+    loss_6,
+    map_cells,
+)
 from gibbsdiff.training.objective import Objective, Source
+
+#: The families of noise by their names in `[model] family`.
+FAMILIES: dict[str, Callable[[], StationaryNoise]] = {
+    "power-law": PowerLawNoise,
+    "cmb": CMBNoise,
+    "white": WhiteNoise,
+}
 
 
 class EpsilonObjective(Objective[EpsilonDenoiser]):
     """E‖ε_θ(z_t, t, φ) - ε‖² per pixel, as in the paper, for t uniform and φ from its prior.
 
     Time is one of the T steps of the discrete chain of "original", any of (0, 1] for "resunet".
-    Power laws are learnt on pictures; the CMB on periodic maps, x = (map - mean)/sd.
+    Images are pictures or, if the configuration names `[data] maps`, periodic maps,
+    x = (map - mean)/sd. Power laws are learnt on pictures, the CMB on maps; white noise, of which
+    the network is told the time alone, on either.
     """
 
     parts = ("epsilon",)
@@ -45,8 +61,9 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
     def __init__(self, config: TrainingConfig, data: str | Path = ".") -> None:
         super().__init__(config, data)
         m = config.model
-        self.family: StationaryNoise = {"power-law": PowerLawNoise, "cmb": CMBNoise}[m.family]()
-        self.dust = PeriodicMaps(config, data) if m.family == "cmb" else None
+        self.family: StationaryNoise = FAMILIES[m.family]()
+        maps = bool(config.data.maps) or m.family == "cmb"
+        self.dust = PeriodicMaps(config, data) if maps else None
         if self.dust is not None:
             self.headline = ("dB above the Wiener filter", "gain")
         self.process: Process = (
@@ -133,7 +150,9 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
         c, device = self.config.evaluation, next(model.parameters()).device
         if self.dust is not None:
             return columns(self._cells(model, images))
-        return psnr_table(model, images, c.sigma, c.phi, c.batch, device=device)
+        return psnr_table(
+            model, images, c.sigma, self._colours, c.batch, device=device, family=self.family
+        )
 
     def calibrate_and_score(
         self, model: EpsilonDenoiser, folders: Sequence[str | Path] = ()
@@ -158,14 +177,19 @@ class EpsilonObjective(Objective[EpsilonDenoiser]):
         assert self.dust is not None
         c, S_x = self.config.evaluation, self.dust.signal
         device = next(model.parameters()).device
-        cells = (c.sigma, c.cosmologies, c.batch)
-        return evaluate_maps(loss_6(model, S_x), S_x, maps, self.family, *cells, device=device)
+        cells = (self.family, c.sigma, map_cells(self.family, c.cosmologies), c.batch)
+        return evaluate_maps(loss_6(model, S_x), S_x, maps, *cells, device=device)
+
+    @property
+    def _colours(self) -> Sequence[float | tuple[float, ...]]:
+        return self.config.evaluation.phi if self.ranges else ((),)
 
     def _psnr(self, model: EpsilonDenoiser, files: Sequence[Path]) -> dict[str, Any]:
         c, device = self.config.evaluation, next(model.parameters()).device
         images = protocol_images(files, c.side)
-        table = psnr_table(model, images, c.sigma, c.phi, c.batch, device=device)
-        cells = [[s, p, round(table[heading(s, p)], 3)] for s in c.sigma for p in c.phi]
+        told = (c.sigma, self._colours, c.batch)
+        table = psnr_table(model, images, *told, device=device, family=self.family)
+        cells = [[s, p, round(table[heading(s, p)], 3)] for s in c.sigma for p in self._colours]
         return {"mean": round(table["psnr"], 3), "cells": cells}
 
     def save(

@@ -77,10 +77,11 @@ def psnr_table(
     denoiser: Denoiser,
     images: Tensor,
     sigma: Sequence[float] = SIGMA,
-    phi: Sequence[float] = PHI,
+    phi: Sequence[float | tuple[float, ...]] = PHI,
     batch: int = 5,
     seed: int = 1,
     device: torch.device | str = "cpu",
+    family: StationaryNoise | None = None,
 ) -> dict[str, float]:
     """PSNR of D(y, N) at the true (σ, φ) in every cell, and the mean over cells, as `evaluate`."""
     table = {}
@@ -89,16 +90,22 @@ def psnr_table(
             errors = []
             for i in range(0, len(images), batch):
                 x = images[i : i + batch]
-                y, noise = observed(x, s, p, seed, i)
+                y, noise = observed(x, s, p, seed, i, family)
                 mean = denoiser(y.to(device), noise.to(device)).mean
                 errors.append((mean - x.to(mean)).square().mean((1, 2, 3)).double())
             table[heading(s, p)] = float(-10 * torch.log10(torch.cat(errors)).mean())
     return {**table, "psnr": sum(table.values()) / len(table)}
 
 
-def heading(sigma: float, phi: float) -> str:
+def cell_name(sigma: float, phi: float | tuple[float, ...]) -> str:
+    """The ending of a column, as in psnr_0.1_-1 or gain_0.5_67.4_0.0224."""
+    rest = phi if isinstance(phi, tuple) else (phi,)
+    return "_".join(f"{v:g}" for v in (sigma, *rest))
+
+
+def heading(sigma: float, phi: float | tuple[float, ...]) -> str:
     """A column's heading, as in psnr_0.1_-1."""
-    return f"psnr_{sigma:g}_{phi:g}"
+    return f"psnr_{cell_name(sigma, phi)}"
 
 
 def observed(

@@ -25,7 +25,7 @@ def picture_files(config: TrainingConfig, data: Path) -> Split:
     """The files of the configuration's folders by role."""
     if config.data.maps:
         raise InputError(
-            '[data] maps: a file of maps needs [model] kind = "dust", or family = "cmb"'
+            '[data] maps: a file of maps needs [model] kind = "dust", "original" or "resunet"'
         )
     return split(data, config.data.folders)
 

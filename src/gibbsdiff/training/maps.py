@@ -20,7 +20,7 @@ from gibbsdiff.fourier import filtered, half_plane
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.training.config import TrainingConfig
-from gibbsdiff.training.evaluation import observed
+from gibbsdiff.training.evaluation import cell_name, observed
 
 #: Losses (B,) by name of maps x observed as y; `relative` is loss (6).
 Scores = Callable[[Tensor, Tensor, SpectralCovariance], Mapping[str, Tensor]]
@@ -37,8 +37,10 @@ class PeriodicMaps:
         """The maps by role, x = (map - mean)/sd."""
         c = self.config
         family = c.noise.family if c.model.kind == "dust" else c.model.family
-        if not c.data.maps or c.network.channels != 1 or family != "cmb":
-            raise InputError('maps need a file, [data] maps, one channel and "cmb" noise')
+        if not c.data.maps or c.network.channels != 1 or family not in ("cmb", "white"):
+            raise InputError(
+                'maps need a file, [data] maps, one channel and "cmb" or "white" noise'
+            )
         maps = read_maps(self.data / c.data.maps, c.data.blocks, c.data.halved)
         if not c.step.crop == c.step.later_crop == maps.side:
             raise InputError(f"maps are not cropped: crop and later_crop must be {maps.side}")
@@ -89,7 +91,7 @@ class MapCell:
     @property
     def name(self) -> str:
         """A column's ending, as in gain_0.5_67.4_0.0224."""
-        return "_".join(f"{v:g}" for v in (self.sigma, *self.cosmology))
+        return cell_name(self.sigma, self.cosmology)
 
 
 def loss_6(denoiser: Denoiser, signal: Signal) -> Scores:
@@ -136,6 +138,13 @@ def evaluate_maps(
             db = (-10 * math.log10(mse), -10 * math.log10(linear_mse))
             cells.append(MapCell(s, cosmology, *db, dict(zip(names, parts, strict=True))))
     return cells
+
+
+def map_cells(
+    noise: StationaryNoise, cosmologies: Sequence[tuple[float, ...]]
+) -> Sequence[tuple[float, ...]]:
+    """The cosmologies to score at; one empty one for noise without a shape, which is white."""
+    return cosmologies if noise.shape_names else ((),)
 
 
 def columns(cells: Sequence[MapCell]) -> dict[str, float]:

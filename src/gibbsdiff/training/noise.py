@@ -1,4 +1,4 @@
-"""The noise that a network is trained on: power laws, random smooth spectra, the CMB, eq. (5)."""
+"""The noise that a network is trained on: power laws, smooth spectra, the CMB, white, eq. (5)."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from torch import Tensor
 from gibbsdiff.fourier import REFERENCE, Shape, between_references, filtered, half_plane
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
+from gibbsdiff.noise.families import WhiteNoise
+from gibbsdiff.noise.stationary import StationaryNoise
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class NoiseLaw:
     knots up to a constant, takes the place of all that: one noise alone, to specialise on.
 
     The family "cmb" has the spectra of the CMB instead, (H0, ω_b) uniform on the emulator's box
-    and σ, rather than the level, from `level` and `tail`.
+    and σ, rather than the level, from `level` and `tail`. The family "white" is white noise alone,
+    periodic.
     """
 
     level: tuple[float, float] = (0.01, 0.6)
@@ -39,7 +42,7 @@ class NoiseLaw:
     random_step: float = 0.45
     wide_part: float = 0.5
     spectrum: tuple[float, ...] = ()
-    family: Literal["power-law", "cmb"] = "power-law"
+    family: Literal["power-law", "cmb", "white"] = "power-law"
 
 
 def add_noise(
@@ -53,10 +56,10 @@ def add_noise(
     law = law or NoiseLaw()
     count, channels, height, width = x.shape
     shape = (height, width)
-    if law.family == "cmb":
-        cmb = _draw_cmb(count, shape, rng, law)
+    if law.family != "power-law":
+        drawn = _draw_family(count, shape, rng, law)
         standard = torch.randn(count, channels, *shape, generator=rng)
-        return x + filtered(standard, cmb.power.sqrt()), cmb
+        return x + filtered(standard, drawn.power.sqrt()), drawn
     wide = float(torch.rand((), generator=rng)) < law.wide_part
     grid = (2 * height, 2 * width) if wide else shape
 
@@ -76,19 +79,21 @@ def add_noise(
     return x + noise[:, :, :height, :width], SpectralCovariance(power, shape, descriptor)
 
 
-def cmb_of(law: NoiseLaw) -> CMBNoise:
-    """The CMB with all σ of a law in its prior."""
+def family_of(law: NoiseLaw) -> StationaryNoise:
+    """The CMB, or white noise, with all σ of a law in its prior."""
     ends = (*law.level, *law.tail) if law.tail_part else law.level
-    return _cmb(min(ends), max(ends))
+    return _family(law.family, min(ends), max(ends))
 
 
 @lru_cache(maxsize=4)
-def _cmb(low: float, high: float) -> CMBNoise:
-    return CMBNoise(sigma=(low, high))
+def _family(name: str, low: float, high: float) -> StationaryNoise:
+    return CMBNoise(sigma=(low, high)) if name == "cmb" else WhiteNoise(sigma=(low, high))
 
 
-def _draw_cmb(count: int, shape: Shape, rng: torch.Generator, law: NoiseLaw) -> SpectralCovariance:
-    noise = cmb_of(law)
+def _draw_family(
+    count: int, shape: Shape, rng: torch.Generator, law: NoiseLaw
+) -> SpectralCovariance:
+    noise = family_of(law)
     sigma = _draw_levels(count, rng, law).double()[:, None]
     u = torch.rand(count, len(noise.names) - 1, generator=rng, dtype=torch.float64)
     phi = torch.cat([sigma, noise.low[1:] + u * (noise.high - noise.low)[1:]], 1)
