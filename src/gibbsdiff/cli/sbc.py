@@ -84,6 +84,20 @@ def gaussian(
             show_default="200",
         ),
     ] = None,
+    most_iterations: Annotated[
+        int | None,
+        typer.Option(
+            help="Runs that have not converged start again, 4 times as long, up to this length.",
+            min=30,
+        ),
+    ] = None,
+    step_by_step: Annotated[
+        bool,
+        typer.Option(
+            "--step-by-step",
+            help="Take all steps of a preset's sampler; without it x has their law at once.",
+        ),
+    ] = False,
     density: Density = None,
     batch: Batch = 50,
     seed: Seed = 0,
@@ -110,9 +124,27 @@ def gaussian(
         arguments["burn_in"] = part * arguments["iterations"] // 10
     if preset:
         arguments["longer"] = 1
+    if most_iterations is not None:
+        arguments |= rounds_up_to(most_iterations, method, arguments.get("iterations", 0))
+    if step_by_step:
+        if not preset:
+            raise InputError("--step-by-step: it is of a preset's sampler")
+        arguments["step_by_step"] = True
     configuration = CalibrationRun("gaussian", arguments, seed, min(batch, runs))
     name = f"gaussian-{preset or method.value}-{noise.value}-{size}"
     run_and_show(configuration, runs, out, name, cluster)
+
+
+def rounds_up_to(most: int, method: MethodName, iterations: int) -> dict[str, int]:
+    """How often runs of so many iterations may start again, 4 times as long each time."""
+    if method != MethodName.gibbs:
+        raise InputError(f"--most-iterations: not an option of --method {method}")
+    if most < 4 * iterations:
+        raise InputError(f"--most-iterations {most}: at least {4 * iterations} are needed")
+    rounds = 0
+    while iterations * 4 ** (rounds + 1) <= most:
+        rounds += 1
+    return {"longer": 4, "rounds": rounds}
 
 
 def notify(line: str) -> None:

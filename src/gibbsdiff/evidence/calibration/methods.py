@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
+from gibbsdiff.diffusion.composed import composed_ddpm
 from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.calibration.sbc import (
@@ -35,30 +36,39 @@ ProblemOf = Callable[[Tensor, tuple[Key, ...]], Problem]
 
 
 def inference_method(
-    problem_of: ProblemOf, options: Options, *, longer: int = 1, paired: bool = False
+    problem_of: ProblemOf,
+    options: Options,
+    *,
+    longer: int = 1,
+    rounds: int = 1,
+    paired: bool = False,
 ) -> CalibrationMethod:
     """`gibbsdiff.infer` with these options, random streams keyed by the runs.
 
     Chains that have not converged are run once more, from the start, with `longer` times as many
-    iterations: weak noise mixes many times more slowly than strong noise. `paired` outcomes have
-    every parameter twice, for `PairedParameters`: as drawn, and with the network's own error,
-    eq. (12), by `Posterior.widened`.
+    iterations: weak noise mixes many times more slowly than strong noise. With more `rounds` this
+    goes on until all have converged, and every outcome says how many iterations it took. `paired`
+    outcomes have every parameter twice, for `PairedParameters`: as drawn, and with the network's
+    own error, eq. (12), by `Posterior.widened`.
     """
-    burn_in = None if options.burn_in is None else longer * options.burn_in
-    second = replace(options, draws=longer * options.draws, burn_in=burn_in)
 
     def method(y: Tensor, rng: Streams) -> list[Outcome]:
         problem = problem_of(y, rng.fold(0).keys)
-        found = infer_completely(problem, replace(options, seed=rng.seed))
-        calls = [p.calls for p in found]
-        slow = [i for i, p in enumerate(found) if p.is_chains and not settled(p.phi)]
-        if slow and longer > 1:
-            again = replace(problem.rows(slow), keys=rng.rows(slow).fold(1).keys)
-            for i, p in zip(
-                slow, infer_completely(again, replace(second, seed=rng.seed)), strict=True
-            ):
-                found[i] = p
-                calls[i] += p.calls
+        now = replace(options, seed=rng.seed)
+        found = infer_completely(problem, now)
+        calls, took = [p.calls for p in found], [_length(now)] * len(found)
+        for i in range(1, 1 + rounds if longer > 1 else 1):
+            slow = [j for j, p in enumerate(found) if p.is_chains and not settled(p.phi)]
+            if not slow:
+                break
+            burn_in = None if now.burn_in is None else longer * now.burn_in
+            now = replace(now, draws=longer * now.draws, burn_in=burn_in)
+            again = replace(problem.rows(slow), keys=rng.rows(slow).fold(i).keys)
+            for j, p in zip(slow, infer_completely(again, now), strict=True):
+                found[j], took[j] = p, _length(now)
+                calls[j] += p.calls
+        if rounds > 1:
+            found = [replace(p, how=(*p.how, n)) for p, n in zip(found, took, strict=True)]
         seeds = rng.fold(2).integers(0, 2**31 - 1).tolist()
         return [
             outcome(p, spent, seed if paired else None)
@@ -66,6 +76,10 @@ def inference_method(
         ]
 
     return method
+
+
+def _length(options: Options) -> str:
+    return f"{options.draws + (options.burn_in or 0)} iterations"
 
 
 def outcome(posterior: Posterior, calls: int, seed: int | None = None) -> Outcome:
@@ -108,10 +122,13 @@ def gaussian(
     warm_up: int | None = None,
     density: Density = "laplace",
     preset: str | None = None,
+    rounds: int = 1,
+    step_by_step: bool = False,
 ) -> CalibrationProblem:
     """A Gaussian signal with the spectrum of photographs: every conditional is exact, eq. (10), so
     that what calibration finds is the method's own fault. Chains start from draws of the prior,
-    with `warm_up` 100; a preset has its own starts and warm-up, and D without its error.
+    with `warm_up` 100; a preset has its own starts and warm-up, and D without its error. Its draws
+    of x have the law of its sampler, by `composed_ddpm`; `step_by_step` takes the steps themselves.
     """
     if size < 8 or channels not in (1, 3):
         raise InputError(f"size {size}, channels {channels}: at least 8, and 1 or 3, are needed")
@@ -123,10 +140,16 @@ def gaussian(
         model = PowerLawNoise((low, high))
     else:
         raise InputError(f"noise {noise}: power-law or white")
+    # One channel has the spectrum of the luminance.
+    spectrum = (NATURAL.amplitude[:channels], NATURAL.slope[:channels])
+    denoiser = GaussianDenoiser(PowerLawSignal(*spectrum, NATURAL.mean))
     if method == "gibbs":
         # One call is an exact draw of x, and costs next to nothing: few transitions for each.
-        own = {"starts": "prior", "calls": 1, "transitions": 2, "warm_up": warm_up or 100}
-        given = own if preset is None else {"warm_up": warm_up}
+        given: dict[str, Any] = {"starts": "prior", "calls": 1, "transitions": 2}
+        given["warm_up"] = warm_up or 100
+        if preset is not None:
+            given = {"warm_up": warm_up}
+            given["sampler"] = None if step_by_step else composed_ddpm(denoiser)
         options = chain_options(iterations, burn_in, preset=preset, **given)
     elif preset is not None:
         raise InputError(f"preset {preset}: it is of Gibbs chains, not of the {method} method")
@@ -134,9 +157,6 @@ def gaussian(
         options = marginal_options(density=density)
     else:
         raise InputError(f"method {method}: gibbs or marginal")
-    # One channel has the spectrum of the luminance.
-    spectrum = (NATURAL.amplitude[:channels], NATURAL.slope[:channels])
-    denoiser = GaussianDenoiser(PowerLawSignal(*spectrum, NATURAL.mean))
     observation = ObservationModel(model, (size, size))
     shown = denoiser_for(preset, denoiser)
 
@@ -146,7 +166,7 @@ def gaussian(
     return CalibrationProblem(
         model,
         partial(_prior, denoiser, size, channels),
-        inference_method(problem_of, options, longer=longer),
+        inference_method(problem_of, options, longer=longer, rounds=rounds),
     )
 
 
