@@ -135,6 +135,20 @@ def gaussian(
     run_and_show(configuration, runs, out, name, cluster)
 
 
+@sbc.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="Results of one method, a .jsonl file.")],
+    b: Annotated[Path, typer.Argument(help="Those of another, on the same observations.")],
+) -> None:
+    """Compare two methods' chains run by run, in units of their Monte-Carlo error.
+
+    Observations are the same for the same problem, size, prior and seed.
+    """
+    from gibbsdiff.evidence.calibration.compare import compare_files
+
+    print(compare_files(a, b).table())
+
+
 def rounds_up_to(most: int, method: MethodName, iterations: int) -> dict[str, int]:
     """How often runs of so many iterations may start again, 4 times as long each time."""
     if method != MethodName.gibbs:
