@@ -116,6 +116,18 @@ def test_what_does_not_fit_is_one_line(command, checkpoint, picture, options, wo
     assert words in line
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--step-by-step",), "--step-by-step: it is of a preset's sampler"),
+        (("--preset", "paper", "--most-iterations", 200), "at least 240 are needed"),
+        (("--method", "marginal", "--most-iterations", 900), "not an option of --method marginal"),
+    ],
+)
+def test_calibration_refuses_what_does_not_fit(command, tmp_path, options, words):
+    assert words in command("sbc", "gaussian", *options, "--out", tmp_path).refusal()
+
+
 @pytest.mark.slow
 def test_calibration_of_the_preset(command, checkpoint, photographs, tmp_path):
     out = ("--runs", 2, "--batch", 2, "--out", tmp_path)
@@ -125,7 +137,16 @@ def test_calibration_of_the_preset(command, checkpoint, photographs, tmp_path):
     head, *runs = (tmp_path / "gaussian-paper-white-8.jsonl").read_text().splitlines()
     known = json.loads(head)["configuration"]["arguments"]
     assert (known["preset"], known["iterations"], known["burn_in"]) == ("paper", 30, 15)
-    for run in map(json.loads, runs):
+    at_once = list(map(json.loads, runs))
+    longer = (*gaussian, "--noise", "white", "--most-iterations", 130, "--step-by-step")
+    result = command("sbc", "gaussian", *longer, *out[:-1], tmp_path / "steps")
+    assert result.code == 0, result.stderr
+    _, *runs = (tmp_path / "steps" / "gaussian-paper-white-8.jsonl").read_text().splitlines()
+    step_by_step = list(map(json.loads, runs))
+    assert {run["how"].rsplit(", ", 1)[1] for run in step_by_step} <= {
+        "30 iterations)", "120 iterations)",
+    }  # fmt: skip
+    for run in at_once + step_by_step:
         assert run["how"].startswith("gibbs (preset paper, ")
         assert 0.1 <= run["mean"][0] <= 0.15
         assert run["calls"] > 4 * 31 * 100  # steps of 1/5,000 from t*

@@ -90,6 +90,20 @@ def gaussian(
     ] = None,
     sampler: Sampler = None,
     warm_up: WarmUp = None,
+    most_iterations: Annotated[
+        int | None,
+        typer.Option(
+            help="Runs that have not converged start again, 4 times as long, up to this length.",
+            min=30,
+        ),
+    ] = None,
+    step_by_step: Annotated[
+        bool,
+        typer.Option(
+            "--step-by-step",
+            help="Take all steps of the sampler ddpm; without it x has their law at once.",
+        ),
+    ] = False,
     density: Density = None,
     batch: Batch = 50,
     seed: Seed = 0,
@@ -122,6 +136,12 @@ def gaussian(
         arguments["burn_in"] = part * arguments["iterations"] // 10
     if preset:
         arguments["longer"] = 1
+    if most_iterations is not None:
+        arguments |= rounds_up_to(most_iterations, method, arguments.get("iterations", 0))
+    if step_by_step:
+        if not own_calls(preset, sampler):
+            raise InputError("--step-by-step: it is of the sampler ddpm")
+        arguments["step_by_step"] = True
     configuration = CalibrationRun("gaussian", arguments, seed, min(batch, runs))
     name = f"gaussian-{preset or method.value}-{noise.value}-{size}"
     run_and_show(configuration, runs, out, name, cluster)
@@ -130,6 +150,32 @@ def gaussian(
 def own_calls(preset: PresetName | None, sampler: SamplerName | None) -> bool:
     """Whether a draw of x has its own number of calls, as a preset's and the paper's sampler do."""
     return preset is not None or sampler == SamplerName.ddpm
+
+
+@sbc.command()
+def compare(
+    a: Annotated[Path, typer.Argument(help="Results of one method, a .jsonl file.")],
+    b: Annotated[Path, typer.Argument(help="Those of another, on the same observations.")],
+) -> None:
+    """Compare two methods' chains run by run, in units of their Monte-Carlo error.
+
+    Observations are the same for the same problem, size, prior and seed.
+    """
+    from gibbsdiff.evidence.calibration.compare import compare_files
+
+    print(compare_files(a, b).table())
+
+
+def rounds_up_to(most: int, method: MethodName, iterations: int) -> dict[str, int]:
+    """How often runs of so many iterations may start again, 4 times as long each time."""
+    if method != MethodName.gibbs:
+        raise InputError(f"--most-iterations: not an option of --method {method}")
+    if most < 4 * iterations:
+        raise InputError(f"--most-iterations {most}: at least {4 * iterations} are needed")
+    rounds = 0
+    while iterations * 4 ** (rounds + 1) <= most:
+        rounds += 1
+    return {"longer": 4, "rounds": rounds}
 
 
 def notify(line: str) -> None:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
+from gibbsdiff.diffusion.composed import composed_ddpm
 from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.calibration.sbc import (
@@ -36,30 +37,39 @@ ProblemOf = Callable[[Tensor, tuple[Key, ...]], Problem]
 
 
 def inference_method(
-    problem_of: ProblemOf, options: Options, *, longer: int = 1, paired: bool = False
+    problem_of: ProblemOf,
+    options: Options,
+    *,
+    longer: int = 1,
+    rounds: int = 1,
+    paired: bool = False,
 ) -> CalibrationMethod:
     """`gibbsdiff.infer` with these options, random streams keyed by the runs.
 
     Chains that have not converged are run once more, from the start, with `longer` times as many
-    iterations: weak noise mixes many times more slowly than strong noise. `paired` outcomes have
-    every parameter twice, for `PairedParameters`: as drawn, and with the network's own error,
-    eq. (12), by `Posterior.widened`.
+    iterations: weak noise mixes many times more slowly than strong noise. With more `rounds` this
+    goes on until all have converged, and every outcome says how many iterations it took. `paired`
+    outcomes have every parameter twice, for `PairedParameters`: as drawn, and with the network's
+    own error, eq. (12), by `Posterior.widened`.
     """
-    burn_in = None if options.burn_in is None else longer * options.burn_in
-    second = replace(options, draws=longer * options.draws, burn_in=burn_in)
 
     def method(y: Tensor, rng: Streams) -> list[Outcome]:
         problem = problem_of(y, rng.fold(0).keys)
-        found = infer_completely(problem, replace(options, seed=rng.seed))
-        calls = [p.calls for p in found]
-        slow = [i for i, p in enumerate(found) if p.is_chains and not settled(p.phi)]
-        if slow and longer > 1:
-            again = replace(problem.rows(slow), keys=rng.rows(slow).fold(1).keys)
-            for i, p in zip(
-                slow, infer_completely(again, replace(second, seed=rng.seed)), strict=True
-            ):
-                found[i] = p
-                calls[i] += p.calls
+        now = replace(options, seed=rng.seed)
+        found = infer_completely(problem, now)
+        calls, took = [p.calls for p in found], [_length(now)] * len(found)
+        for i in range(1, 1 + rounds if longer > 1 else 1):
+            slow = [j for j, p in enumerate(found) if p.is_chains and not settled(p.phi)]
+            if not slow:
+                break
+            burn_in = None if now.burn_in is None else longer * now.burn_in
+            now = replace(now, draws=longer * now.draws, burn_in=burn_in)
+            again = replace(problem.rows(slow), keys=rng.rows(slow).fold(i).keys)
+            for j, p in zip(slow, infer_completely(again, now), strict=True):
+                found[j], took[j] = p, _length(now)
+                calls[j] += p.calls
+        if rounds > 1:
+            found = [replace(p, how=(*p.how, n)) for p, n in zip(found, took, strict=True)]
         seeds = rng.fold(2).integers(0, 2**31 - 1).tolist()
         return [
             outcome(p, spent, seed if paired else None)
@@ -67,6 +77,10 @@ def inference_method(
         ]
 
     return method
+
+
+def _length(options: Options) -> str:
+    return f"{options.draws + (options.burn_in or 0)} iterations"
 
 
 def outcome(posterior: Posterior, calls: int, seed: int | None = None) -> Outcome:
@@ -112,11 +126,14 @@ def gaussian(
     starts: Starts | None = None,
     sampler: SamplerName | None = None,
     adaptation: WarmUp | None = None,
+    rounds: int = 1,
+    step_by_step: bool = False,
 ) -> CalibrationProblem:
     """A Gaussian signal with the spectrum of photographs: every conditional is exact, eq. (10), so
     that what calibration finds is the method's own fault. Chains start from draws of the prior,
     with `warm_up` 100 (300 of the paper's `adaptation`); a preset has its own starts and warm-up,
-    and D without its error.
+    and D without its error. Draws of x by "ddpm" have the law of its steps, by `composed_ddpm`;
+    `step_by_step` takes the steps themselves.
     """
     if size < 8 or channels not in (1, 3):
         raise InputError(f"size {size}, channels {channels}: at least 8, and 1 or 3, are needed")
@@ -128,6 +145,9 @@ def gaussian(
         model = PowerLawNoise((low, high))
     else:
         raise InputError(f"noise {noise}: power-law or white")
+    # One channel has the spectrum of the luminance.
+    spectrum = (NATURAL.amplitude[:channels], NATURAL.slope[:channels])
+    denoiser = GaussianDenoiser(PowerLawSignal(*spectrum, NATURAL.mean))
     if method == "gibbs":
         # One call is an exact draw of x, and costs next to nothing: few transitions for each.
         parts = {"starts": starts, "sampler": sampler, "adaptation": adaptation}
@@ -136,6 +156,9 @@ def gaussian(
             brief = warm_up or (None if adaptation == "paper" else 100)
             given |= {"starts": starts or "prior", "transitions": 2, "warm_up": brief}
             given["calls"] = None if sampler == "ddpm" else 1
+        steps = sampler == "ddpm" or (preset is not None and sampler is None)
+        if steps and not step_by_step:
+            given["sampler"] = composed_ddpm(denoiser)
         options = chain_options(iterations, burn_in, preset=preset, **given)
     elif preset is not None:
         raise InputError(f"preset {preset}: it is of Gibbs chains, not of the {method} method")
@@ -143,9 +166,6 @@ def gaussian(
         options = marginal_options(density=density)
     else:
         raise InputError(f"method {method}: gibbs or marginal")
-    # One channel has the spectrum of the luminance.
-    spectrum = (NATURAL.amplitude[:channels], NATURAL.slope[:channels])
-    denoiser = GaussianDenoiser(PowerLawSignal(*spectrum, NATURAL.mean))
     observation = ObservationModel(model, (size, size))
     shown = denoiser_for(preset, denoiser)
 
@@ -156,7 +176,7 @@ def gaussian(
     return CalibrationProblem(
         model,
         partial(_prior, denoiser, size, channels),
-        inference_method(problem_of, options, longer=longer),
+        inference_method(problem_of, options, longer=longer, rounds=rounds),
     )
 
 

@@ -257,14 +257,17 @@ def calibrate(
 
 def _found(path: str | Path, identity: dict[str, Any]) -> dict[int, RankRecord]:
     """What a file holds, by run."""
-    records = {}
-    for number, line in enumerate(read(path, identity), 2):
-        try:
-            record = RankRecord(**line)
-            wellformed = len(record.z) == len([float(u) for u in record.u]) > 0
-        except (TypeError, ValueError):
-            wellformed = False
-        if not wellformed:
-            raise InputError(f"{path}: line {number} is not a record of a run")
-        records[record.run] = record
-    return records
+    lines = enumerate(read(path, identity), 2)
+    return {record.run: record for record in (as_record(path, n, line) for n, line in lines)}
+
+
+def as_record(path: str | Path, number: int, line: dict[str, Any]) -> RankRecord:
+    """A line of a file as a record."""
+    try:
+        record = RankRecord(**line)
+        wellformed = len(record.z) == len([float(u) for u in record.u]) > 0
+    except (TypeError, ValueError):
+        wellformed = False
+    if not wellformed:
+        raise InputError(f"{path}: line {number} is not a record of a run")
+    return record

@@ -18,8 +18,8 @@ def write(path: str | Path, configuration: dict[str, Any], records: list[dict[st
     write_atomically(path, "".join(json.dumps(line) + "\n" for line in lines))
 
 
-def read(path: str | Path, configuration: dict[str, Any]) -> list[dict[str, Any]]:
-    """The records of this very configuration; anything else is refused, and left as it is."""
+def lines_of(path: str | Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The configuration of a file, and its records."""
     try:
         lines = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
     except (UnicodeDecodeError, json.JSONDecodeError):
@@ -27,14 +27,20 @@ def read(path: str | Path, configuration: dict[str, Any]) -> list[dict[str, Any]
     head = lines[0] if lines else None
     if not isinstance(head, dict) or head.get("format") != FORMAT:
         raise InputError(f"{path}: not a file of calibration results")
+    return head["configuration"], lines[1:]
+
+
+def read(path: str | Path, configuration: dict[str, Any]) -> list[dict[str, Any]]:
+    """The records of this very configuration; anything else is refused, and left as it is."""
+    there, lines = lines_of(path)
     # Through JSON and back, so that a tuple equals the list that it became.
-    wanted, there = json.loads(json.dumps(configuration)), head["configuration"]
+    wanted = json.loads(json.dumps(configuration))
     if there != wanted:
         raise InputError(
             f"{path}: holds results of another configuration "
             f"({_difference(there, wanted)}); move it away or choose another folder"
         )
-    return lines[1:]
+    return lines
 
 
 def _difference(there: dict[str, Any], here: dict[str, Any]) -> str:
