@@ -60,11 +60,12 @@ def curved_patch(
         raise InputError(
             f"sky curved: {height}×{width} pixels of {noise.pixel:g} arcmin do not tile a sphere"
         )
-    lmax = int(noise.emulator.ell[-1])
+    lmax, nyquist = int(noise.emulator.ell[-1]), math.pi / (noise.pixel * ARCMIN)
+    if not aliased:
+        lmax = min(lmax, math.floor(math.sqrt(2) * nyquist))
     ell, m = _multipoles(lmax)
     kept = ell >= 2
     if not aliased:
-        nyquist = math.pi / (noise.pixel * ARCMIN)
         kept &= (m <= nyquist) & (ell**2 - m**2 <= nyquist**2)
     # E|a|² = C: real and imaginary part have half of it each, and for m = 0 there is no such part.
     half = torch.from_numpy(np.where(m == 0, 1.0, math.sqrt(0.5)) * kept)
@@ -111,4 +112,4 @@ def _synthesis(
         ringstart=np.arange(height, dtype=np.uint64) * around,
         nthreads=1,
     )
-    return np.ascontiguousarray(rings.reshape(height, around)[:, :width])
+    return rings.reshape(height, around)[:, :width].copy()

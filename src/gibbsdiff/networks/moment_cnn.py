@@ -11,7 +11,7 @@ from gibbsdiff.networks.moments import OUTSET, MomentModel, Moments
 from gibbsdiff.networks.resunet import circular_conv, residual_parts
 
 WIDTHS = (16, 32, 64, 64)
-GROUPS = 8
+GROUPS = 1
 
 
 class Block(nn.Module):
@@ -35,7 +35,7 @@ class Block(nn.Module):
 class MomentCNN(MomentModel):
     """E[u | y] for u in the unit box [0, 1]^d, appendix "Initialization Heuristic": "a CNN with
     ResBlocks", trained by the mean squared error. What the paper leaves open: every block halves
-    the resolution, the last features are averaged over the map, and two layers follow.
+    the resolution, the features of all of them are averaged over the map, and two layers follow.
 
     It is trained in prior units. In those of φ the error of H0 alone would count: its range is
     35 times σ's and 800 times ω_b's. The network has no spread of its own; one for all y is the
@@ -51,7 +51,7 @@ class MomentCNN(MomentModel):
         self.blocks = nn.Sequential(
             *(Block(a, b) for a, b in zip((1, *widths), widths, strict=False))
         )
-        self.body = nn.Linear(widths[-1], widths[-1])
+        self.body = nn.Linear(sum(widths), widths[-1])
         self.outputs = nn.Linear(widths[-1], parameters)
         nn.init.zeros_(self.outputs.weight)
         nn.init.zeros_(self.outputs.bias)
@@ -66,8 +66,11 @@ class MomentCNN(MomentModel):
 
     def forward(self, *views: Tensor) -> Moments:
         """The maps (B, 1, H, W)."""
-        h = self.blocks(views[0] / self.scale)
-        features = silu(self.body(silu(h).mean((2, 3))))
+        h, pooled = views[0] / self.scale, []
+        for block in self.blocks:
+            h = block(h)
+            pooled.append(silu(h).mean((2, 3)))
+        features = silu(self.body(torch.cat(pooled, 1)))
         return Moments(0.5 + self.outputs(features), self.factor.expand(len(h), -1, -1))
 
     def loss(self, found: Moments, u: Tensor) -> Tensor:
