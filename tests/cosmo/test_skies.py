@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from astropy.io import fits
 
 from gibbsdiff.cosmo.mock import mock
 from gibbsdiff.cosmo.skies import SKIES, curved_patch, draw_cmb
@@ -124,3 +125,18 @@ def test_what_cannot_be_drawn_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "ducc0", None)
     with pytest.raises(InputError, match=r"gibbsdiff\[sky\]"):
         curved_patch(CMBNoise(), (16, 16), PHI, rng)
+
+
+def test_the_command_makes_mocks_of_a_curved_sky(model, command, tmp_path):
+    arguments = ("cmb", "infer", "--mock", 70, 0.032, 0.5, "--size", 32, "--model", model)
+    options = ("--sky", "curved", "--method", "marginal", "--draws", 4, "--seed", 3)
+    made = command(*arguments, *options, "-o", tmp_path / "out")
+    assert made.code == 0, made.stderr
+    noise, shape = CMBNoise(), (32, 32)
+    expected = draw_cmb(noise, shape, PHI, Streams(3, [(0, 1)]), "curved")[0, 0]
+    unit = math.sqrt(noise.fiducial_variance(shape)) / 0.5
+    truth = fits.getdata(tmp_path / "out" / "cmb.fits", "TRUTH")
+    np.testing.assert_allclose(truth, expected.numpy() * unit, atol=1e-3 * unit)
+    np.save(tmp_path / "map.npy", np.random.default_rng(0).normal(size=shape))
+    line = command("cmb", "infer", tmp_path / "map.npy", "--sky", "cut").refusal()
+    assert "--sky: for a mock, not for a map" in line
