@@ -23,7 +23,7 @@ $(COSMO): $(READY)
 	touch $@
 
 $(TOOLS): $(READY)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster,sky]'
 	touch $@
 
 demo: $(READY)

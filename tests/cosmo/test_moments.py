@@ -12,6 +12,7 @@ from gibbsdiff.cosmo.moment_start import moments_bytes, new_moments, read_moment
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.networks.moment_cnn import MomentCNN
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.pretrained import available
 from gibbsdiff.streams import Streams
@@ -64,6 +65,14 @@ def test_the_command_trains_writes_and_compares(data, model, command):
     assert again.code == 0, again.stderr
     assert again.stdout == first.stdout  # measured as it is in the file
     assert out.read_bytes() == old
+    paper = data / "paper.moments.npz"
+    arguments[-1] = paper
+    other = command(*arguments, "--kind", "paper", "--steps", 2, "--batch", 4, "--repeats", 1)
+    assert other.code == 0, other.stderr
+    assert other.stdout.count("moment network ") == 2
+    assert read_moments(paper).fits(CMBNoise())
+    assert isinstance(read_moments(paper).network, MomentCNN)
+    arguments[-1] = out
     line = command(*arguments, "--init", data / "config.toml").refusal()
     assert "config.toml: not a file of a moment network" in line
     assert out.read_bytes() == old

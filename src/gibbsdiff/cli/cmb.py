@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,6 +18,7 @@ from gibbsdiff.errors import InputError
 if TYPE_CHECKING:
     from gibbsdiff.cosmo.infer import DustModel
     from gibbsdiff.cosmo.mock import Mixture
+    from gibbsdiff.cosmo.skies import Sky
     from gibbsdiff.inference.posterior import Posterior
     from gibbsdiff.inference.problem import Options
 
@@ -29,6 +31,15 @@ BurnIn = Annotated[
     typer.Option(help="Of Gibbs chains, before the draws. Default: a fifth of them.", min=0),
 ]
 DustCalls = Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)]
+
+
+class SkyName(StrEnum):
+    """What the CMB of a mock is drawn on; see `gibbsdiff.cosmo.skies`."""
+
+    flat = "flat"
+    cut = "cut"
+    curved = "curved"
+
 
 cmb = typer.Typer(help="Cosmology: spectra of the CMB and simulated dust.", no_args_is_help=True)
 app.add_typer(cmb, name="cmb")
@@ -138,6 +149,13 @@ def infer(
     dust: Annotated[
         Path | None, typer.Option(help="Dust maps for a mock (.npz of `cmb simulate`).")
     ] = None,
+    sky: Annotated[
+        SkyName | None,
+        typer.Option(
+            help="CMB of a mock: flat and periodic; cut out of a wider flat sky; curved.",
+            show_default="flat",
+        ),
+    ] = None,
     dust_rms: Annotated[
         float | None, typer.Option(help="rms of the dust in the map, µK: what σ = 1 means.")
     ] = None,
@@ -173,9 +191,9 @@ def infer(
 ) -> None:
     """Separate dust and CMB, and infer (σ, H0, ω_b): maps, chains and a page.
 
-    The patch is flat and periodic, of 8′ pixels. σ is the CMB's rms at the fiducial cosmology
-    over the dust's. Written: dust.fits, cmb.fits, mixture.fits, posterior.nc, chains_*.txt and
-    report.png. Ctrl-C ends with what is there; a second one ends at once.
+    The patch is taken to be flat and periodic, of 8′ pixels. σ is the CMB's rms at the fiducial
+    cosmology over the dust's. Written: dust.fits, cmb.fits, mixture.fits, posterior.nc,
+    chains_*.txt and report.png. Ctrl-C ends with what is there; a second one ends at once.
     """
     from gibbsdiff.cosmo.command import map_with_model, mock_with_model
     from gibbsdiff.cosmo.infer import options_of
@@ -194,10 +212,13 @@ def infer(
     parts |= {"method": method.value, "chains": chains, "draws": draws, "calls": calls}
     options = options_of(**parts, samples=samples, seed=seed)
     if mock is not None:
-        mixture, found = mock_with_model(mock, size or 128, dust, dust_rms, model, seed, preset)
+        drawn: Sky = "flat" if sky is None else sky.value
+        mixture, found = mock_with_model(
+            mock, size or 128, dust, dust_rms, model, seed, preset, drawn
+        )
     else:
         assert map_ is not None
-        for name, value in (("--size", size), ("--dust", dust)):
+        for name, value in (("--size", size), ("--dust", dust), ("--sky", sky)):
             if value is not None:
                 raise InputError(f"{name}: for a mock, not for a map")
         mixture, found = map_with_model(map_, dust_rms, model, preset)

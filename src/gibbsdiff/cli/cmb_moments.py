@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,13 @@ from gibbsdiff.cli.cmb import cmb
 from gibbsdiff.cli.training import Config, Data, Device
 
 
+class Kind(StrEnum):
+    """Which moment network: ours, or a network of the paper's kind."""
+
+    ours = "ours"
+    paper = "paper"
+
+
 @cmb.command()
 def moments(
     config: Config,
@@ -18,6 +26,9 @@ def moments(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="NAME.moments.npz, for NAME.safetensors.")
     ],
+    kind: Annotated[
+        Kind, typer.Option(help="ours, or the paper's: residual blocks, mean squared error.")
+    ] = Kind.ours,
     steps: Annotated[int, typer.Option(help="Steps of training; 0: measure OUTPUT.", min=0)] = 3000,
     batch: Annotated[int, typer.Option(help="Maps of a step.", min=2)] = 32,
     init: Annotated[Path | None, typer.Option(help="Moment network to begin with.")] = None,
@@ -28,7 +39,8 @@ def moments(
     seed: Annotated[int, typer.Option(help="The same seed gives the same weights.", min=0)] = 0,
     device: Device = "auto",
 ) -> None:
-    """Train a moment network, E[σ, H0, ω_b | y] and its spread, and compare starts.
+    """Train a moment network, E[σ, H0, ω_b | y] and its spread, and compare starts. The paper's
+    has one spread for all y, that of its errors on the selection maps.
 
     CONFIG is the dust model's, such as configs/cosmo128.toml. Compared, on the selection and on the
     test maps, are the moment network, the best of many prior draws for Gaussian dust, and, with
@@ -55,7 +67,15 @@ def moments(
         begin = None if init is None else read_moments(init)
         with reporter(True) as progress:
             found = train_moments(
-                maps, noise, steps, batch, seed, init=begin, device=place, progress=progress
+                maps,
+                noise,
+                steps,
+                batch,
+                seed,
+                kind="paper" if kind is Kind.paper else "ours",
+                init=begin,
+                device=place,
+                progress=progress,
             )
         write_atomically(output, moments_bytes(found))
     start, signal = read_moments(output), TabulatedSignal.measured(maps.train)

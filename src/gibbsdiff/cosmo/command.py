@@ -11,6 +11,7 @@ from gibbsdiff.cosmo.getdist import write_getdist
 from gibbsdiff.cosmo.infer import SIDES, DustModel, dust_model, model_name
 from gibbsdiff.cosmo.mock import Mixture, dust_from_file, dust_like, mock
 from gibbsdiff.cosmo.report import report
+from gibbsdiff.cosmo.skies import Sky
 from gibbsdiff.cosmo.sky import read_mixture, write_maps
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.posterior import Posterior
@@ -38,6 +39,7 @@ def mock_with_model(
     model: str | Path | None = None,
     seed: int = 0,
     preset: str | None = None,
+    sky: Sky = "flat",
 ) -> tuple[Mixture, DustModel]:
     """A mixture of the truth (H0, ω_b, σ), and the model of dust maps of its side.
 
@@ -55,7 +57,9 @@ def mock_with_model(
         else dust_from_file(dust, size, found.card, seed)
     )
     whole = (sigma, h0, omega_b)
-    return mock(whole, x, noise, seed, unit=dust_rms, source=f"mock: {source}"), found
+    kind = "" if sky == "flat" else f"{sky} sky, "
+    source = f"mock: {kind}{source}"
+    return mock(whole, x, noise, seed, unit=dust_rms, source=source, sky=sky), found
 
 
 def truth_table(posterior: Posterior) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from gibbsdiff.cosmo.skies import Sky, draw_cmb
 from gibbsdiff.data.maps import halve, read_snapshots
 from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.errors import InputError
@@ -51,14 +52,15 @@ def mock(
     *,
     unit: float | None = None,
     source: str = "",
+    sky: Sky = "flat",
 ) -> Mixture:
-    """dust (1, H, W) plus a CMB drawn at the truth (σ, H0, ω_b).
+    """dust (1, H, W) plus a CMB drawn at the truth (σ, H0, ω_b), on a sky of one kind.
 
     Without a `unit` the CMB has its true amplitude: the unit is √V_fid/σ, in µK.
     """
     phi = noise.check(torch.tensor([truth], dtype=torch.float64))
     shape = (dust.shape[-2], dust.shape[-1])
-    cmb = noise.draw(shape, phi, Streams(seed, [(0, 1)]), dtype=torch.float32)[0]
+    cmb = draw_cmb(noise, shape, phi, Streams(seed, [(0, 1)]), sky)[0]
     if unit is None:
         unit = noise.fiducial_variance(shape) ** 0.5 / truth[0]
     return Mixture(dust + cmb, unit, dust, cmb, truth, source)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import io
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
@@ -13,8 +15,12 @@ from torch import Tensor
 
 from gibbsdiff.cosmo.local_spectra import BANDS, local_power, log_spectrum
 from gibbsdiff.errors import InputError
-from gibbsdiff.networks.moments import MomentNetwork, Moments
+from gibbsdiff.networks.moment_cnn import MomentCNN
+from gibbsdiff.networks.moments import MomentModel, MomentNetwork, Moments
 from gibbsdiff.noise.stationary import StationaryNoise
+
+#: Ours, or the paper's convolutional network.
+Kind = Literal["ours", "paper"]
 
 _DAMAGE = (OSError, EOFError, ValueError, KeyError, TypeError, RuntimeError, zipfile.BadZipFile)
 
@@ -26,7 +32,7 @@ class MomentStart:
     `names`, `low` and `high` are the noise parameters and the prior box that it was trained for.
     """
 
-    network: MomentNetwork
+    network: MomentModel
     side: int
     names: tuple[str, ...]
     low: Tensor
@@ -39,8 +45,8 @@ class MomentStart:
             raise InputError(
                 f"moments: maps of {self.side}×{self.side} are known, not {tuple(y.shape[-3:])}"
             )
-        y = y.float()
-        return self.network(log_spectrum(y), local_power(y, self.network.centre))
+        found: Moments = self.network(*views(self.network, y.float()))
+        return found
 
     def start(self, y: Tensor) -> Tensor:
         """E[φ | y] projected into the prior box: (B, d)."""
@@ -58,11 +64,37 @@ class MomentStart:
         return same and torch.equal(noise.low, self.low) and torch.equal(noise.high, self.high)
 
 
-def new_moments(side: int, noise: StationaryNoise) -> MomentStart:
+def views(network: MomentModel, y: Tensor) -> tuple[Tensor, ...]:
+    """What a network takes of y: the paper's all of it, ours its log-power in rings and its local
+    log-power in bands.
+    """
+    if isinstance(network, MomentNetwork):
+        return log_spectrum(y), local_power(y, network.centre.cpu())
+    return (y,)
+
+
+def new_moments(side: int, noise: StationaryNoise, kind: Kind = "ours") -> MomentStart:
     """An untrained moment network for maps of a side: it predicts the middle of the prior box."""
-    rings = log_spectrum(torch.ones(1, 1, side, side)).shape[1]
-    network = MomentNetwork(rings, len(BANDS), len(noise.names))
+    network: MomentModel
+    if kind == "paper":
+        network = MomentCNN(len(noise.names))
+    else:
+        rings = log_spectrum(torch.ones(1, 1, side, side)).shape[1]
+        network = MomentNetwork(rings, len(BANDS), len(noise.names))
     return MomentStart(network, side, noise.names, noise.low, noise.high)
+
+
+def _network_of(state: Mapping[str, Tensor], parameters: int) -> MomentModel:
+    """The network of either kind that has these weights."""
+    network: MomentModel
+    if "factor" in state:
+        network = MomentCNN(parameters, MomentCNN.widths_of(state))
+    else:
+        width, bands = state["inputs.weight"].shape[:2]
+        hidden = len(state["body.0.bias"])
+        network = MomentNetwork(len(state["centre"]), bands, parameters, width, hidden)
+    network.load_state_dict(state)
+    return network
 
 
 def moments_bytes(start: MomentStart) -> bytes:
@@ -83,10 +115,7 @@ def read_moments(path: str | Path) -> MomentStart:
             found = {key: torch.from_numpy(file[key]) for key in file.files if key != "names"}
             names = tuple(str(name) for name in file["names"])
         state = {k.removeprefix("network."): v.float() for k, v in found.items() if "." in k}
-        rings, d = len(state["centre"]), len(names)
-        width, bands = state["inputs.weight"].shape[:2]
-        network = MomentNetwork(rings, bands, d, width, len(state["body.0.bias"]))
-        network.load_state_dict(state)
+        network = _network_of(state, len(names))
         start = MomentStart(network, int(found["side"]), names, found["low"], found["high"])
         start.moments(torch.ones(1, 1, start.side, start.side))
     except FileNotFoundError:

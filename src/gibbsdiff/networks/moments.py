@@ -1,6 +1,7 @@
 """A moment network: the mean and the spread of parameters given y, from views of y."""
 
 import math
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import torch
@@ -34,6 +35,28 @@ class Moments(NamedTuple):
         return 0.5 * self.z(u).square().sum(-1) - log_det
 
 
+class MomentModel(nn.Module, ABC):
+    """A network that says u | y for u in the unit box [0, 1]^d, from views of y: of each, the
+    caller asks what `cosmo.moment_start.views` says.
+    """
+
+    @abstractmethod
+    def forward(self, *views: Tensor) -> Moments:
+        """u | y of each row."""
+
+    @abstractmethod
+    def loss(self, found: Moments, u: Tensor) -> Tensor:
+        """What training makes small, (B,)."""
+
+    @abstractmethod
+    def standardise(self, *views: Tensor) -> None:
+        """Keep the scale of views of many y, which is divided out; before training."""
+
+    @abstractmethod
+    def settle(self, found: Moments, u: Tensor) -> None:
+        """Set the spread by what was found on held-out maps and the truth; after training."""
+
+
 class SymmetricConv(nn.Module):
     """3×3 with circular padding and three weights per pair of channels: it commutes with shifts,
     flips and transposes of a periodic map.
@@ -50,7 +73,7 @@ class SymmetricConv(nn.Module):
         return conv2d(pad(h, (1, 1, 1, 1), mode="circular"), self.weight[:, :, RING], self.bias)
 
 
-class MomentNetwork(nn.Module):
+class MomentNetwork(MomentModel):
     """E[u | y] and the spread of u | y for u in the unit box [0, 1]^d.
 
     It takes two summaries of y: the log-power in rings of |k|, and maps of the local log-power in
@@ -85,8 +108,9 @@ class MomentNetwork(nn.Module):
         self.register_buffer("scale", torch.ones(rings))
         self.register_buffer("temperature", torch.ones(parameters))
 
-    def forward(self, spectrum: Tensor, local: Tensor) -> Moments:
+    def forward(self, *views: Tensor) -> Moments:
         """Log-power (B, rings) and local log-power (B, bands, h, w)."""
+        spectrum, local = views
         h = silu(self.inputs(local))
         g = h + silu(self.block(h))
         pooled = [v.mean((2, 3)) for v in (local, h, g)]
@@ -97,3 +121,16 @@ class MomentNetwork(nn.Module):
         factor = values.new_zeros(len(values), d, d)
         factor[:, i, j] = torch.where(i == j, OUTSET * torch.exp(values), OUTSET * values)
         return Moments(0.5 + mean, factor / self.temperature[:, None])
+
+    def loss(self, found: Moments, u: Tensor) -> Tensor:
+        """The Gaussian likelihood of u."""
+        return found.loss(u)
+
+    def standardise(self, *views: Tensor) -> None:
+        """Centre and scale of the log-powers."""
+        self.centre.copy_(views[0].mean(0))
+        self.scale.copy_(views[0].std(0))
+
+    def settle(self, found: Moments, u: Tensor) -> None:
+        """Divide L by the rms of L (u - mean)."""
+        self.temperature.mul_(found.z(u).square().mean(0).sqrt())

@@ -35,6 +35,15 @@ class FourierTime(nn.Module):
         return torch.cat([phase.sin(), phase.cos()], dim=1)
 
 
+def residual_parts(inputs: int, outputs: int, groups: int) -> tuple[nn.Sequential, nn.Module]:
+    """f of a residual block, three times GroupNorm, SiLU, convolution, and its skip connection."""
+    layers: list[nn.Module] = []
+    for width in (inputs, outputs, outputs):
+        layers += [nn.GroupNorm(groups, width), nn.SiLU(), circular_conv(width, outputs)]
+    skip = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1)
+    return nn.Sequential(*layers), skip
+
+
 class ResBlock(nn.Module):
     """(h + f(h)) / √2 of h + MLP(t) + MLP(φ), with f three times GroupNorm, SiLU, convolution.
 
@@ -46,11 +55,7 @@ class ResBlock(nn.Module):
         super().__init__()
         self.time = _mlp(embedding, inputs)
         self.phi = _mlp(embedding, inputs)
-        layers: list[nn.Module] = []
-        for width in (inputs, outputs, outputs):
-            layers += [nn.GroupNorm(groups, width), nn.SiLU(), circular_conv(width, outputs)]
-        self.layers = nn.Sequential(*layers)
-        self.skip = nn.Identity() if inputs == outputs else nn.Conv2d(inputs, outputs, 1)
+        self.layers, self.skip = residual_parts(inputs, outputs, groups)
 
     def forward(self, h: Tensor, time: Tensor, phi: Tensor) -> Tensor:
         """Transform h (B, inputs, H, W) given the two embeddings (B, E)."""

@@ -77,6 +77,11 @@ class CMBNoise(StationaryNoise):
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _cache=WeakKeyDictionary())
 
+    @property
+    def beam_width(self) -> float:
+        """The beam's s, radians."""
+        return self.beam * ARCMIN / math.sqrt(8 * math.log(2))
+
     def multipole(self, k: Wavevectors) -> Tensor:
         """ℓ = 2π|k|/Δ: (M,). The zero mode takes the fundamental's."""
         cycles = torch.where(k.k > 0, k.k, 1 / max(k.shape))
@@ -112,8 +117,7 @@ class CMBNoise(StationaryNoise):
         """What does not depend on φ, once per set of modes: W(ℓ) and log[b_ℓ²/(Δ² V_fid)]."""
         if k not in self._cache:
             ell = self.multipole(k)
-            s = self.beam * ARCMIN / math.sqrt(8 * math.log(2))
             scale = (self.pixel * ARCMIN) ** 2 * self.fiducial_variance(k.shape)
-            offset = -ell * (ell + 1) * s**2 - math.log(scale)
+            offset = -ell * (ell + 1) * self.beam_width**2 - math.log(scale)
             self._cache[k] = (self.emulator.weights_at(ell), offset)
         return self._cache[k]
