@@ -8,6 +8,7 @@ gaps, and the figures measured that fill them: a row whose figures are null has 
 from __future__ import annotations
 
 import json
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -123,10 +124,17 @@ def terminal(rows: Sequence[Difference], width: int = 100) -> str:
             }
             for name, text in named.items():
                 lines += textwrap.wrap(
-                    text.replace("`", ""),
+                    _plain(text),
                     width,
                     initial_indent=f"  {name:<7}",
                     subsequent_indent=" " * 9,
+                    break_on_hyphens=False,
+                    break_long_words=False,
                 )
         lines.append("")
     return "\n".join(lines)
+
+
+def _plain(text: str) -> str:
+    """Without Markdown: a link is the page that it leads to."""
+    return re.sub(r"\[[^]]*\]\(([^)#]*)[^)]*\)", r"docs/\1", text).replace("`", "")
