@@ -195,9 +195,9 @@ def transitions():
         y, mean, covariance = observation(sigma)
         root = torch.linalg.cholesky(covariance)
         start = (mean + Streams.batch(8, 24).normal(2) @ root.T).clamp(NOISE.low, NOISE.high)
-        for count in (1, 3, 10, 30):
-            draws, _ = gibbs(y, start, 150, transitions=count, adaptation=OURS)
-            found[f"{name}_{count}"] = round(slowest(draws) / (150 * 24), 3)
+        for count in (1, 3, 10):
+            draws, _ = gibbs(y, start, 100, transitions=count, adaptation=OURS)
+            found[f"{name}_{count}"] = round(slowest(draws) / (100 * 24), 3)
     return found
 
 
@@ -211,7 +211,6 @@ def starts():
         around = mean + 2 * rng.normal(2) @ torch.linalg.cholesky(covariance).T
         kinds = {
             "paper": paper_starts(y, NOISE, rng),
-            "prior": NOISE.draw_prior(rng),
             "marginal": around.clamp(NOISE.low, NOISE.high),
         }
         for kind, start in kinds.items():
@@ -248,14 +247,14 @@ def leak():
     for sigma, name in ((0.3, "strong"), (0.1, "weak")):
         y, mean, covariance = observation(sigma)
         root = torch.linalg.cholesky(covariance)
-        start = (mean + Streams.batch(8, 48).normal(2) @ root.T).clamp(NOISE.low, NOISE.high)
+        start = (mean + Streams.batch(8, 32).normal(2) @ root.T).clamp(NOISE.low, NOISE.high)
 
         def true_over_own(phi, sigma=sigma):  # a(t) = (1 + σ²)^-½
             return ((1 + phi[:, 0] ** 2) / (1 + sigma**2)).sqrt()
 
         for kind, scale in (("own", None), ("true", true_over_own)):
-            draws, _ = gibbs(y, start, 200, adaptation=OURS, scale=scale)
-            kept, sd = draws[50:, :, 0], covariance[0, 0].sqrt()
+            draws, _ = gibbs(y, start, 100, adaptation=OURS, scale=scale)
+            kept, sd = draws[20:, :, 0], covariance[0, 0].sqrt()
             found[f"{kind}_bias_{name}"] = round(float((kept.mean() - mean[0]) / sd), 2)
             found[f"{kind}_sd_{name}"] = round(float(kept.std() / sd), 2)
     return found

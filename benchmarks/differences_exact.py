@@ -215,7 +215,7 @@ def open_border():
         for kind, window in (("periodic", None), ("taper", taper((side, side)))):
             statistic = ObservationModel(noise, (side, side), window=window).statistic(eps)
             fit = maximum(noise, statistic, torch.tensor([0.1, phi]).double().expand(runs, -1))
-            found[f"{kind}_{name}"] = round(float(fit[:, 1].mean()) - phi, 3)
+            found[f"{kind}_{name}"] = round(float(fit[:, 1].mean()) - phi, 3) + 0.0
             found[f"{kind}_sd_{name}"] = round(float(fit[:, 1].std()), 3)
     return found
 

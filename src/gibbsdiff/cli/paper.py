@@ -38,28 +38,28 @@ def paper(
     output.mkdir(parents=True, exist_ok=True)  # trouble with it shows before the work is done
     mixture, model = dust.mixture_with_model(seed=seed)
     how: dict[str, Any] = {"length": length, "seed": seed, "device": device}
-    examples, files = [], []
+    examples = []
     with gentle_interrupts() as interrupts:
         for name in pictures.TASKS:
             with stages(name) as show:
                 progress = interrupts.heeded_by(show)
-                examples.append(pictures.denoised(name, progress=progress, **how))
-            for line in pictures.found_lines(examples[-1], name):
-                console.print(line, markup=False, soft_wrap=True)
-            if interrupts.asked:
-                break
-        with interrupts.waiting():
-            files.append(pictures.write_figure(examples, output))
-        if not interrupts.asked:
-            with stages("dust") as show:
-                progress = interrupts.heeded_by(show)
-                found = dust.separated(mixture, model, progress=progress, **how)
+                example = pictures.denoised(name, progress=progress, **how)
+            if interrupts.asked:  # half a result is not shown
+                raise KeyboardInterrupt
+            examples.append(example)
             with interrupts.waiting():
-                files.append(dust.write_figure(mixture, found, output))
-            console.print(f"dust, 128²: {found.calls} network calls, {found.seconds:.0f} s")
-            console.print(truth_table(found), markup=False, soft_wrap=True)
-        for file in files:
-            console.print(f"figure: {file}", soft_wrap=True)
+                file = pictures.write_figure(examples, output)
+            for line in pictures.found_lines(example, name):
+                console.print(line, markup=False, soft_wrap=True)
+        with stages("dust") as show:
+            progress = interrupts.heeded_by(show)
+            found = dust.separated(mixture, model, progress=progress, **how)
         if interrupts.asked:
             raise KeyboardInterrupt
+        with interrupts.waiting():
+            files = [file, dust.write_figure(mixture, found, output)]
+        console.print(f"dust, 128²: {found.calls} network calls, {found.seconds:.0f} s")
+        console.print(truth_table(found), markup=False, soft_wrap=True)
+        for file in files:
+            console.print(f"figure: {file}", soft_wrap=True)
     console.print("\n" + terminal(read_differences()), markup=False, soft_wrap=True)
