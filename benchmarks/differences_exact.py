@@ -175,6 +175,12 @@ def beta_at_zero():
     return found
 
 
+def last_step():
+    """The level that one step of the paper's chain takes away."""
+    level = float(DiscreteVariancePreserving().level(torch.tensor(1 / 5000).double()))
+    return {"level": round(level, 5), "limit": round(-20 * math.log10(level), 1)}
+
+
 def beta_max():
     """b(1)/a(1) for β up to 2 and 2.02, and the highest level of the CMB's prior box."""
     found = {
@@ -241,6 +247,7 @@ MEASURES = {
     "reverse-variance": reverse_variance,
     "snapping": snapping,
     "beta-at-zero": beta_at_zero,
+    "last-step": last_step,
     "beta-max": beta_max,
     "pinsker": pinsker,
     "open-border": open_border,
