@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 COSMO := $(VENV)/.cosmo
 TOOLS := $(VENV)/.tools
 
-.PHONY: demo demo-cosmo test test-slow lint types bench clean
+.PHONY: demo demo-cosmo paper test test-slow lint types bench clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gibbsdiff needs Python 3.11 or newer")'
@@ -32,6 +32,9 @@ demo: $(READY)
 demo-cosmo: $(COSMO)
 	OMP_WAIT_POLICY=passive $(BIN)/gibbsdiff cmb demo
 
+paper: $(READY)
+	OMP_WAIT_POLICY=passive $(BIN)/gibbsdiff paper
+
 test: $(TOOLS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
@@ -50,4 +53,4 @@ bench: $(READY)
 	$(BIN)/python benchmarks/import_time.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo demo-cosmo
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo demo-cosmo paper
