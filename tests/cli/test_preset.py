@@ -185,10 +185,10 @@ def test_the_benchmark_by_the_preset(command, checkpoint, photographs, tmp_path)
     for row in ("one Gibbs sample", "Gibbs mean, averaged", "Gibbs mean, Tweedie"):
         assert row in text
     parts = ("--sampler", "ddpm", "--warm-up", "paper", "--starts", "prior")
-    own = (*common, *parts, "--chains", 1, "--iterations", 8, "--limit", 1, "--methods", "gibbs")
-    result = command("benchmark", "images", *own)
+    brief = ("--chains", 1, "--iterations", 8, "--limit", 1, "--methods", "gibbs")
+    result = command("benchmark", "images", *common[:-1], tmp_path / "parts", *parts, *brief)
     assert result.code == 0, result.stderr
-    text = (tmp_path / "images.md").read_text()
+    text = (tmp_path / "parts" / "images.md").read_text()
     assert "2 of them burn-in, x drawn by ddpm, warm-up: paper, starts: prior" in text
     line = command("benchmark", "images", *common, "--methods", "marginal").refusal()
     assert "method marginal: " in line
