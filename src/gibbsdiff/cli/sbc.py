@@ -155,7 +155,10 @@ def own_calls(preset: PresetName | None, sampler: SamplerName | None) -> bool:
 @sbc.command()
 def compare(
     a: Annotated[Path, typer.Argument(help="Results of one method, a .jsonl file.")],
-    b: Annotated[Path, typer.Argument(help="Those of another, on the same observations.")],
+    b: Annotated[
+        Path | None,
+        typer.Argument(help="Those of another; without it, the exact posterior of `gaussian`."),
+    ] = None,
 ) -> None:
     """Compare two methods' chains run by run, in units of their Monte-Carlo error.
 

@@ -5,11 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
+from gibbsdiff.diffusion.analytic import GaussianDenoiser
+from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.calibration import CalibrationRun, calibrate
 from gibbsdiff.evidence.calibration.compare import compare, compare_files
+from gibbsdiff.evidence.calibration.exact import exact_moments, exact_records
 from gibbsdiff.evidence.calibration.sbc import RankRecord
+from gibbsdiff.noise import WhiteNoise
+from gibbsdiff.streams import Streams
 
 RUNS, ESS = 400, 80
 
@@ -80,3 +86,34 @@ def test_the_papers_chains_in_files_until_they_converge(command, tmp_path):
         "not a file of calibration results"
         in command("sbc", "compare", tmp_path / "paper", tmp_path / "nothing").refusal()
     )
+
+
+def test_the_exact_posterior_by_quadrature_wherever_it_begins():
+    """σ of pure white noise on 8², where the signal is known to vanish: p(σ | y) by a fine grid."""
+    noise, denoiser = WhiteNoise((0.1, 1.0)), GaussianDenoiser(PowerLawSignal((1e-12,), (0.0,)))
+    y = noise.draw((8, 8), torch.tensor([[0.12]]), Streams.batch(0, 1))
+    sigma = torch.linspace(0.1, 1.0, 200_001, dtype=torch.float64)
+    log_p = -64 * torch.log(sigma) - float(y.square().sum()) / (2 * sigma**2)
+    p = torch.softmax(log_p, 0)
+    p[0] /= 2  # the trapezoidal rule, at the wall
+    p /= p.sum()
+    mean = float((p * sigma).sum())
+    sd = float((p * (sigma - mean) ** 2).sum().sqrt())
+    for guess in ([0.12], [0.9]):
+        found = exact_moments(y, noise, denoiser, guess, [0.01])
+        assert found[0][0] == pytest.approx(mean, rel=1e-5)
+        assert found[1][0] == pytest.approx(sd, rel=1e-4)
+
+
+def test_the_marginal_methods_files_have_the_observations_of_the_exact_posterior(tmp_path):
+    """Another method's records lead to the same observations; only chains can be compared."""
+    run = CalibrationRun("gaussian", {"method": "marginal", "size": 16}, 5, 4)
+    records = calibrate(run, 4, tmp_path / "a")
+    exact = exact_records(run, records)
+    for r, e in zip(records, exact, strict=True):
+        assert np.abs(np.subtract(r.mean, e.mean) / e.sd).max() < 0.6  # Laplace, at 16²
+        assert np.abs(np.subtract(e.truth, e.mean) / e.sd).max() < 4
+    with pytest.raises(InputError, match="at least 2 runs that converged"):
+        compare_files(tmp_path / "a")
+    with pytest.raises(InputError, match="known for the problem gaussian"):
+        exact_records(replace(run, problem="photographs"), records)

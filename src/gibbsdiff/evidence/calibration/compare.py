@@ -2,10 +2,13 @@ r"""Two methods on the same observations, run by run: far sharper than their ran
 
 With posterior means m, standard deviations s and effective draws n of a run by methods a and b,
 
-    z = (m_a - m_b)/√(s_a²/n_a + s_b²/n_b),      z' = log(s_a/s_b)/√(1/2n_a + 1/2n_b)
+    z = (m_a - m_b)/√(s_a²/n_a + s_b²/n_b)
+    z' = (log s_a/s_b + 1/n_a - 1/n_b)/√(1/2n_a + 1/2n_b)
 
 are standard normal, to first order, if both have the same posterior and chance alone sets them
-apart. Over many runs the mean of z sees a bias far smaller than the error of one.
+apart. Over many runs the mean of z sees a bias far smaller than the error of one. 1/n is what the
+logarithm of a chain's own sd falls short by: half of it since the chain's mean is fitted to its
+draws, half since the logarithm is concave.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import numpy as np
 from scipy import stats
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.evidence.calibration.exact import exact_records
 from gibbsdiff.evidence.calibration.report import ERROR_RATE
 from gibbsdiff.evidence.calibration.sbc import CalibrationRun, RankRecord, as_record
 from gibbsdiff.evidence.calibration.store import lines_of
@@ -102,7 +106,7 @@ def compare(a: Sequence[RankRecord], b: Sequence[RankRecord], names: Sequence[st
             np.array([[getattr(r, field)[i] for r in pair] for pair in kept]).T
             for field in ("mean", "sd", "ess")
         )
-        shift, width = m[0] - m[1], np.log(s[0] / s[1])
+        shift, width = m[0] - m[1], np.log(s[0] / s[1]) + 1 / n[0] - 1 / n[1]
         error = np.sqrt((s**2 / n).sum(0))
         differences += [
             _difference(f"mean of {name}", shift / np.sqrt((s**2).mean(0)), shift / error),
@@ -115,11 +119,15 @@ def _difference(name: str, size: np.ndarray, z: np.ndarray) -> Difference:
     return Difference(name, float(size.mean()), float(size.std(ddof=1) / np.sqrt(len(size))), z)
 
 
-def compare_files(a: str | Path, b: str | Path) -> Comparison:
-    """`compare` of two result files; parameters have the names that the problem of `a` gives."""
+def compare_files(a: str | Path, b: str | Path | None = None) -> Comparison:
+    """`compare` of two result files, or of one with the exact posterior, eq. (10), of its
+    observations; parameters have the names that the problem of `a` gives.
+    """
     known, _ = lines_of(a)
-    run = CalibrationRun(known["problem"], known["arguments"])
-    return compare(_records(a), _records(b), run.build().noise.names)
+    run = CalibrationRun(known["problem"], known["arguments"], known["seed"])
+    found = _records(a)
+    other = exact_records(run, found) if b is None else _records(b)
+    return compare(found, other, run.build().noise.names)
 
 
 def _records(path: str | Path) -> list[RankRecord]:

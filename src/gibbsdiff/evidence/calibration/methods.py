@@ -111,6 +111,12 @@ def marginal_options(**others: Any) -> Options:
     return Options("marginal", CHAINS, DRAWS, samples=0, **others)
 
 
+def gaussian_denoiser(channels: int) -> GaussianDenoiser:
+    """Of the problem "gaussian". One channel has the spectrum of the luminance."""
+    spectrum = (NATURAL.amplitude[:channels], NATURAL.slope[:channels])
+    return GaussianDenoiser(PowerLawSignal(*spectrum, NATURAL.mean))
+
+
 def gaussian(
     size: int = 32,
     sigma: tuple[float, float] = (0.1, 1.0),
@@ -145,9 +151,7 @@ def gaussian(
         model = PowerLawNoise((low, high))
     else:
         raise InputError(f"noise {noise}: power-law or white")
-    # One channel has the spectrum of the luminance.
-    spectrum = (NATURAL.amplitude[:channels], NATURAL.slope[:channels])
-    denoiser = GaussianDenoiser(PowerLawSignal(*spectrum, NATURAL.mean))
+    denoiser = gaussian_denoiser(channels)
     if method == "gibbs":
         # One call is an exact draw of x, and costs next to nothing: few transitions for each.
         parts = {"starts": starts, "sampler": sampler, "adaptation": adaptation}

@@ -148,10 +148,7 @@ def simulate(
 ) -> list[RankRecord]:
     """The records of these runs, worked on together."""
     rng = Streams(seed, [(run,) for run in runs])
-    phi = problem.noise.draw_prior(rng.fold(PHI))
-    x = problem.signal(rng.fold(SIGNAL))
-    shape, channels = (x.shape[-2], x.shape[-1]), x.shape[1]
-    y = x + problem.noise.draw(shape, phi, rng.fold(NOISE), channels).to(x)
+    phi, y = observations(problem, seed, runs)
     found = problem.method(y, rng.fold(METHOD))
     outcomes = [Outcome(draws) for draws in found] if isinstance(found, Tensor) else list(found)
     shapes = [tuple(o.draws.shape) for o in outcomes]
@@ -161,6 +158,17 @@ def simulate(
         )
     ties = rng.fold(TIES).uniform(phi.shape[1])
     return [_record(run, phi[i], outcomes[i], ties[i], ranks) for i, run in enumerate(runs)]
+
+
+def observations(
+    problem: CalibrationProblem, seed: int, runs: Sequence[int]
+) -> tuple[Tensor, Tensor]:
+    """φ (B, d) and y (B, C, H, W) of these runs: the same for every method."""
+    rng = Streams(seed, [(run,) for run in runs])
+    phi = problem.noise.draw_prior(rng.fold(PHI))
+    x = problem.signal(rng.fold(SIGNAL))
+    shape, channels = (x.shape[-2], x.shape[-1]), x.shape[1]
+    return phi, x + problem.noise.draw(shape, phi, rng.fold(NOISE), channels).to(x)
 
 
 def settled(draws: Tensor) -> bool:
