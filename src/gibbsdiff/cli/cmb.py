@@ -20,7 +20,13 @@ if TYPE_CHECKING:
     from gibbsdiff.inference.problem import Options
 
 ModelFile = Annotated[Path | None, typer.Option(help="Model file; default: the shipped.")]
-DustCalls = Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)]
+DustCalls = Annotated[int, typer.Option(help="Network calls for a sample of dust.", min=1)]
+ChainCalls = Annotated[
+    int | None,
+    typer.Option(
+        help="Network calls for a draw of dust inside Gibbs chains.", min=1, show_default="1"
+    ),
+]
 
 cmb = typer.Typer(help="Cosmology: spectra of the CMB and simulated dust.", no_args_is_help=True)
 app.add_typer(cmb, name="cmb")
@@ -139,7 +145,8 @@ def infer(
     ] = MethodName.gibbs,
     chains: Annotated[int, typer.Option(help="Chains.", min=1)] = 4,
     draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=1)] = 400,
-    calls: DustCalls = 1,
+    calls: DustCalls = 12,
+    chain_calls: ChainCalls = None,
     samples: Annotated[int, typer.Option(help="Pairs of maps to keep.", min=0)] = 8,
     device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="The same seed, the same result.", min=0)] = 0,
@@ -156,7 +163,7 @@ def infer(
     if (map_ is None) == (mock is None):
         raise InputError("give a map, or --mock H0 OMEGA_B SIGMA")
     how: Method = "marginal" if method == MethodName.marginal else "gibbs"
-    options = Options(how, chains, draws, calls, samples=samples, seed=seed)
+    options = Options(how, chains, draws, calls, chain_calls, samples=samples, seed=seed)
     if mock is not None:
         mixture, found = mock_with_model(mock, size or 128, dust, dust_rms, model, seed)
     else:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gibbsdiff.cli.cmb import DustCalls, ModelFile, cmb, separate
+from gibbsdiff.cli.cmb import ChainCalls, DustCalls, ModelFile, cmb, separate
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.cli.sbc import Cluster, Device, MethodName, Seed
 
@@ -25,7 +25,8 @@ def check(
     method: Annotated[MethodName, typer.Option(help="gibbs or marginal.")] = MethodName.gibbs,
     chains: Annotated[int, typer.Option(help="Chains.", min=2)] = 4,
     draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 400,
-    calls: DustCalls = 1,
+    calls: DustCalls = 12,
+    chain_calls: ChainCalls = None,
     samples: Annotated[int, typer.Option(help="Pairs of maps for spectra.", min=2)] = 16,
     device: Device = "cpu",
     seed: Seed = 0,
@@ -59,6 +60,7 @@ def check(
         chains,
         draws,
         calls,
+        chain_calls,
         samples,
         seed,
         device,
@@ -85,6 +87,9 @@ def memory(
     dust: Annotated[Path, typer.Option(help="The maps that the model was trained on (.npz).")],
     size: Annotated[int, typer.Option(help="Side of the maps.")] = 128,
     model: ModelFile = None,
+    against: Annotated[
+        Path | None, typer.Option(help="A model trained under white noise, to compare with.")
+    ] = None,
     maps: Annotated[int, typer.Option(help="Held-out maps to hide.", min=1)] = 6,
     draws: Annotated[int, typer.Option(help="Draws of each.", min=2)] = 4,
     sigma: Annotated[float, typer.Option(help="CMB that they are hidden under.")] = 1.2,
@@ -95,18 +100,41 @@ def memory(
 ) -> None:
     """Look for draws of dust among the training maps, and for draws that are all alike.
 
-    Distances are over all periodic shifts and the 8 symmetries of a square.
+    Draws are those of `gibbsdiff cmb infer --method marginal`. Distances are over all periodic
+    shifts and the 8 symmetries of a square. A model to compare with draws the same maps from under
+    white noise that hides as much: at equal mean squared error of the two models' means.
     """
     from gibbsdiff.cosmo.infer import dust_model
     from gibbsdiff.cosmo.memory import measure_memory
+    from gibbsdiff.cosmo.memory_white import matched_sigma, white_noise_of
+    from gibbsdiff.inference.problem import Options
     from gibbsdiff.io.atomic import write_atomically
 
     found = dust_model(size, model)
-    with bar_for("maps", maps) as done:
-        result = measure_memory(found, dust, maps, draws, sigma, calls, seed, done, device)
-    print(result.table())
+    options = Options("marginal", calls=calls, samples=draws, seed=seed)
+    parts = [(found, None, sigma, "under the CMB")]
+    if against is not None:
+        white = dust_model(size, against)
+        level = matched_sigma(found, sigma, white, dust, against, seed)
+        parts.append((white, white_noise_of(white, against), level, f"{against.name}, white noise"))
+    text = ""
+    with bar_for("maps", maps * len(parts)) as done:
+        for i, (one, noise, level, name) in enumerate(parts):
+            past = i * maps
+            result = measure_memory(
+                one,
+                dust,
+                options,
+                maps,
+                noise,
+                (level,),
+                lambda n, past=past: done(past + n),
+                device,
+            )
+            text += (f"## {name}\n\n" if against is not None else "") + result.table() + "\n"
+    print(text)
     if out is not None:
-        write_atomically(out, result.table())
+        write_atomically(out, text.rstrip() + "\n")
         print(f"written: {out}")
 
 
@@ -117,7 +145,7 @@ def demo(
     ] = (70.0, 0.032, 0.5),
     chains: Annotated[int, typer.Option(help="Gibbs chains.", min=2)] = 4,
     draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 150,
-    calls: DustCalls = 1,
+    calls: DustCalls = 12,
     device: Device = "cpu",
     seed: Seed = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path(

@@ -43,7 +43,8 @@ class MockRun:
     method: Method = "gibbs"
     chains: int = 4
     draws: int = 400
-    calls: int = 1
+    calls: int = 12
+    chain_calls: int | None = None
     samples: int = 16
     seed: int = 0
     device: str = "cpu"
@@ -131,7 +132,8 @@ def examine(run: MockRun, index: int) -> MockRecord:
     """Infer one mock and note what came out: a pure function of plain data."""
     found, noise = _model(run.size, run.model), CMBNoise()
     mixture, seed = mixture_of(run, index)
-    options = Options(run.method, run.chains, run.draws, run.calls, samples=run.samples, seed=seed)
+    calls = {"calls": run.calls, "chain_calls": run.chain_calls}
+    options = Options(run.method, run.chains, run.draws, **calls, samples=run.samples, seed=seed)
     posterior = infer(mixture, found, noise, options, device=run.device)
     if posterior.interrupted:  # half a posterior would spoil the table
         raise KeyboardInterrupt

@@ -18,7 +18,6 @@ from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
 from gibbsdiff.diffusion.signal import Signal
-from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors, power
@@ -26,7 +25,7 @@ from gibbsdiff.inference import pipeline
 from gibbsdiff.inference.marginal import Mode
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.inference.problem import CALLS, Options, Problem
+from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.stationary import StationaryNoise
@@ -39,6 +38,7 @@ CANDIDATES = 4096
 SIDES = (128, 256)
 MOMENTS = ".moments.npz"  # ending of a model's moment network
 FLOOR = 0.02  # the least σ that networks were trained on: the last step starts there
+TRIALS = 8  # draws that samples of dust are matched to the moments of one call by
 
 
 @dataclass(frozen=True)
@@ -189,22 +189,20 @@ def patch_problem(
 
 
 def options_for(found: DustModel, noise: StationaryNoise, options: Options) -> Options:
-    """Options whose draws of dust take their last step from the least σ that was trained on.
+    """Options whose draws of dust end at `FLOOR`, and have the moments of one call.
 
-    Without an error model there is no search: chains start where the moment network says, if there
-    is one, and one call is no draw.
+    Without an error model there is no search, and no such moments: chains start where the moment
+    network says, if there is one, and one call is no draw.
     """
     few = options.sampler in (None, "few-step")
     if not found.denoiser.error_model:
         known = found.moments is not None and found.moments.fits(noise)
         if options.method == "gibbs" and options.starts is None and known:
             options = replace(options, starts="paper")
-        if few and options.calls == 1:
+        if few and 1 in (options.calls, options.chain_calls):
             raise InputError("calls 1: a network without an error model needs more for a draw")
-    if not few:
-        return options
-    sampler = partial(few_step, calls=options.calls or CALLS, floor=FLOOR)
-    return replace(options, sampler=sampler, calls=None)
+        return replace(options, floor=FLOOR) if few else options
+    return replace(options, floor=FLOOR, trials=TRIALS) if few else options
 
 
 def infer(
@@ -215,7 +213,14 @@ def infer(
     progress: Progress = silent,
     device: str = "cpu",
 ) -> Posterior:
-    """The joint posterior p(dust, σ, H0, ω_b | y) of one mixture."""
+    """The joint posterior p(dust, σ, H0, ω_b | y) of one mixture.
+
+    Inside Gibbs chains a draw of dust takes one call, if nothing else is asked for: of dust (σ, H0,
+    ω_b) see second moments alone. Samples that are kept take `calls`.
+    """
+    few = options.method == "gibbs" and options.sampler in (None, "few-step")
+    if few and options.chain_calls is None and found.denoiser.error_model:
+        options = replace(options, chain_calls=1)
     denoiser, y = on_device(found.denoiser, device), mixture.y[None]
     problem = patch_problem(y, denoiser, found.signal, noise, found.moments, seed=options.seed)
     (posterior,) = pipeline.infer(problem, options_for(found, noise, options), progress)
