@@ -8,8 +8,8 @@ import torch
 
 from gibbsdiff import GaussianDenoiser, Options, Streams, WhiteNoise, few_step
 from gibbsdiff.cosmo.bands import bands
-from gibbsdiff.cosmo.infer import dust_model, infer, options_for
-from gibbsdiff.cosmo.mock import SHIPPED, held_out, mock
+from gibbsdiff.cosmo.infer import dust_model, options_for
+from gibbsdiff.cosmo.mock import SHIPPED, held_out
 from gibbsdiff.diffusion.denoiser import Denoiser, Estimate
 from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.fourier import fft, half_plane
@@ -86,18 +86,6 @@ def test_what_draws_lack_is_recovered(y):
     off, left = ((part - x).std() / (x - D).std() for part in (spoilt.x, mended.x))
     assert off > 0.1
     assert left < 0.03
-
-
-def test_samples_of_chains_are_drawn_again_with_more_calls():
-    """At φ of the chains: their own draws of φ are those of one call in any case."""
-    found, noise = dust_model(128), CMBNoise()
-    x = held_out(SHIPPED, 128, found.card)[0][0]
-    mixture = mock((0.5, 70.0, 0.032), x, noise, 3)
-    common = {"chains": 2, "draws": 4, "samples": 2, "warm_up": 50, "seed": 1}
-    one, two = (infer(mixture, found, noise, Options(calls=n, **common)) for n in (1, 2))
-    assert torch.equal(one.phi, two.phi)
-    assert two.calls - one.calls == 2 * 2 + 8 * 2 + 1
-    assert not torch.allclose(one.samples, two.samples)
 
 
 @pytest.mark.slow
