@@ -112,29 +112,22 @@ def memory(
 
     found = dust_model(size, model)
     options = Options("marginal", calls=calls, samples=draws, seed=seed)
-    parts = [(found, None, sigma, "under the CMB")]
-    if against is not None:
-        white = dust_model(size, against)
-        level = matched_sigma(found, sigma, white, dust, against, seed)
-        parts.append((white, white_noise_of(white, against), level, f"{against.name}, white noise"))
-    text = ""
-    with bar_for("maps", maps * len(parts)) as done:
-        for i, (one, noise, level, name) in enumerate(parts):
-            past = i * maps
-            result = measure_memory(
-                one,
-                dust,
-                options,
-                maps,
-                noise,
-                (level,),
-                lambda n, past=past: done(past + n),
-                device,
-            )
-            text += (f"## {name}\n\n" if against is not None else "") + result.table() + "\n"
+    white = None if against is None else dust_model(size, against)
+    noise = None if white is None else white_noise_of(white, against)
+    with bar_for("maps", maps * (1 if white is None else 2)) as done:
+        result = measure_memory(found, dust, options, maps, phi=(sigma,), watch=done, device=device)
+        text = result.table()
+        if white is not None:
+            level = (matched_sigma(found, sigma, white, dust, against, seed),)
+
+            def further(n: int) -> None:
+                done(maps + n)
+
+            other = measure_memory(white, dust, options, maps, noise, level, further, device)
+            text = f"## Under the CMB\n\n{text}\n## {against}, white noise\n\n{other.table()}"
     print(text)
     if out is not None:
-        write_atomically(out, text.rstrip() + "\n")
+        write_atomically(out, text)
         print(f"written: {out}")
 
 

@@ -132,8 +132,15 @@ def examine(run: MockRun, index: int) -> MockRecord:
     """Infer one mock and note what came out: a pure function of plain data."""
     found, noise = _model(run.size, run.model), CMBNoise()
     mixture, seed = mixture_of(run, index)
-    calls = {"calls": run.calls, "chain_calls": run.chain_calls}
-    options = Options(run.method, run.chains, run.draws, **calls, samples=run.samples, seed=seed)
+    options = Options(
+        run.method,
+        run.chains,
+        run.draws,
+        run.calls,
+        run.chain_calls,
+        samples=run.samples,
+        seed=seed,
+    )
     posterior = infer(mixture, found, noise, options, device=run.device)
     if posterior.interrupted:  # half a posterior would spoil the table
         raise KeyboardInterrupt

@@ -180,5 +180,5 @@ class Options:
         return few and self.chain_calls not in (None, self.calls or CALLS)
 
     def _few_step(self, calls: int | None) -> Sampler:
-        floor = {} if self.floor is None else {"floor": self.floor}
-        return partial(few_step, calls=calls or CALLS, **floor)
+        sampler = partial(few_step, calls=calls or CALLS)
+        return sampler if self.floor is None else partial(sampler, floor=self.floor)
