@@ -6,7 +6,7 @@ from functools import lru_cache
 import pytest
 import torch
 
-from gibbsdiff.cosmo.infer import DustModel, gaussian_start, infer
+from gibbsdiff.cosmo.infer import TRIALS, DustModel, dust_model, gaussian_start, infer
 from gibbsdiff.cosmo.mock import mock
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.signal import TabulatedSignal
@@ -101,6 +101,21 @@ def test_infer_draws_around_the_exact_posterior():
     wiener = denoiser(mixture.y[None], there).mean[0]
     error = (result.mean - wiener).square().mean().sqrt()
     assert error < 0.1 * (result.mean - mixture.dust).square().mean().sqrt()
+
+
+@pytest.mark.parametrize("calls", [1, 3])
+def test_gibbs_keeps_samples_of_the_calls_that_are_asked_for(model, calls):
+    """Chains have one call for a draw in any case; samples are drawn again at φ of the chains."""
+    found, noise = dust_model(32, model), CMBNoise()
+    mixture = mock(TRUTH, torch.zeros(1, 32, 32), noise, seed=5)
+    common = {"chains": 2, "draws": 4, "samples": 2, "warm_up": 20, "transitions": 2}
+    one = infer(mixture, found, noise, Options(calls=1, chain_calls=1, **common))
+    many = infer(mixture, found, noise, Options(calls=calls, **common))
+    assert torch.equal(one.phi, many.phi)
+    assert torch.equal(one.samples, many.samples) == (calls == 1)
+    # Two samples and the trial draws, and the error of y once.
+    again = 0 if calls == 1 else (2 + TRIALS) * calls + 1
+    assert many.calls - one.calls == again
 
 
 @pytest.mark.slow

@@ -1,18 +1,22 @@
 """The search for copies against brute force, and what draws of a known spread show."""
 
-import math
 from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
-from gibbsdiff.cosmo.infer import dust_model
-from gibbsdiff.cosmo.memory import Hidden, Memory, measure_memory
+from gibbsdiff.cosmo import memory
+from gibbsdiff.cosmo.infer import dust_model, infer
+from gibbsdiff.cosmo.memory import Hidden, Memory, chosen, measure_memory, training_maps
+from gibbsdiff.cosmo.memory_white import error_of, matched_sigma, white_noise_of
 from gibbsdiff.cosmo.nearest import SYMMETRIES, Library, Match, rms, unturned
 from gibbsdiff.data.images import turned
 from gibbsdiff.data.maps import halve
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.problem import Options
+from gibbsdiff.noise.cmb import CMBNoise
+from gibbsdiff.pretrained import load_spectral, read_card, save_model
 from gibbsdiff.streams import Streams
 
 
@@ -67,19 +71,70 @@ def test_the_verdict_names_copies_and_collapse():
     assert fine.table().count("\n| 0 |") == 1
 
 
-def test_draws_by_one_call_have_the_spread_that_the_model_says(model, tmp_path):
-    x = np.random.default_rng(0).standard_normal((3, 2, 64, 64)).astype("f4")
-    np.savez(tmp_path / "maps.npz", maps=x + 1)
-    found = dust_model(32, model)
+def maps_file(folder, name="maps.npz", slabs=2):
+    x = np.random.default_rng(0).standard_normal((3, slabs, 64, 64)).astype("f4")
+    np.savez(folder / name, maps=x + 1)
+    return folder / name
+
+
+def test_samples_are_those_of_inference(model, tmp_path, monkeypatch):
+    found, path, seen = dust_model(32, model), maps_file(tmp_path), []
+
+    def spy(mixture, *rest, **named):
+        seen.append((mixture, infer(mixture, *rest, **named)))
+        return seen[-1][1]
+
+    monkeypatch.setattr(memory, "infer", spy)
     ticks = []
-    result = measure_memory(found, tmp_path / "maps.npz", 2, 12, calls=1, watch=ticks.append)
+    options = Options("marginal", chains=2, draws=10, calls=3, samples=3, seed=2)
+    result = measure_memory(found, path, options, 2, watch=ticks.append)
     assert ticks == [1, 2]
     assert len(result.held_out) == 4
-    for h in result.hidden:
-        # One call draws D plus a field of the error's power.
-        assert h.spread == pytest.approx(h.sd, rel=0.15)
-        assert np.mean(np.square(h.to_truth)) == pytest.approx(h.spread**2 + h.error**2, rel=0.15)
-        assert math.isfinite(h.own.distance)
-    np.savez(tmp_path / "other.npz", maps=x[:, :1])
+    test = training_maps(found, path)[0].test
+    for which, h, (mixture, posterior) in zip(chosen(4, 2, 2), result.hidden, seen, strict=True):
+        again = infer(mixture, found, CMBNoise(), options)
+        assert torch.equal(posterior.samples, again.samples)
+        assert h.to_truth == [rms(x - test[which]) for x in again.samples]
+        assert h.error == rms(again.mean - test[which])
     with pytest.raises(InputError, match=r"other\.npz: not the maps"):
-        measure_memory(found, tmp_path / "other.npz")
+        measure_memory(found, maps_file(tmp_path, "other.npz", 1), options)
+
+
+def test_one_call_has_the_spread_that_the_model_says(model, tmp_path):
+    found, options = dust_model(32, model), Options("marginal", 2, 50, calls=1, samples=12)
+    result = measure_memory(found, maps_file(tmp_path), options, 2)
+    for h in result.hidden:
+        assert h.spread == pytest.approx(h.sd, rel=0.25)
+        assert np.mean(np.square(h.to_truth)) == pytest.approx(h.spread**2 + h.error**2, rel=0.25)
+
+
+@pytest.fixture
+def white(model, tmp_path):
+    """The same network, as a file that says it was trained under white noise."""
+    card = read_card(model)
+    card["config"]["noise"] |= {"family": "white", "level": [0.003, 20.0]}
+    save_model(load_spectral(model), tmp_path / "white.safetensors", card)
+    return tmp_path / "white.safetensors"
+
+
+def test_white_noise_is_matched_by_the_error_of_the_mean(model, white, tmp_path):
+    found, other, path = dust_model(32, model), dust_model(32, white), maps_file(tmp_path)
+    sigma = matched_sigma(found, 1.2, other, path)
+    noise, cmb = white_noise_of(other, white), CMBNoise()
+    test = training_maps(found, path)[0].test
+    phi = (1.2, *cmb.emulator.fiducial.tolist())
+    wanted = error_of(found, test, cmb, phi, 0)
+    assert error_of(other, test, noise, (sigma,), 0) == pytest.approx(wanted, rel=0.01)
+    with pytest.raises(InputError, match="not trained under white noise"):
+        white_noise_of(found, model)
+
+
+def test_the_command_compares_with_white_noise(command, model, white, tmp_path):
+    path, out = maps_file(tmp_path), tmp_path / "table.md"
+    common = ["cmb", "memory", "--dust", path, "--size", 32, "--model", model, "--maps", 1]
+    common += ["--draws", 2, "--calls", 2, "--out", out]
+    command(*common, "--against", white)
+    text = out.read_text()
+    assert text.count("## ") == 2
+    assert text.count("| 0 |") == 2
+    assert "under white noise" in command(*common, "--against", model).refusal()

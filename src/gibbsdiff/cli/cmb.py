@@ -30,7 +30,17 @@ BurnIn = Annotated[
     int | None,
     typer.Option(help="Of Gibbs chains, before the draws. Default: a fifth of them.", min=0),
 ]
-DustCalls = Annotated[int, typer.Option(help="Network calls for a draw of dust.", min=1)]
+DustCalls = Annotated[int, typer.Option(help="Network calls for a sample of dust.", min=1)]
+SampleCalls = Annotated[
+    int | None,
+    typer.Option(help="Network calls for a sample of dust. Default: 12; ddpm has its own.", min=1),
+]
+ChainCalls = Annotated[
+    int | None,
+    typer.Option(
+        help="Network calls for a draw of dust inside Gibbs chains.", min=1, show_default="1"
+    ),
+]
 
 
 class SkyName(StrEnum):
@@ -177,14 +187,8 @@ def infer(
     sampler: Sampler = None,
     warm_up: WarmUp = None,
     mean: Mean = None,
-    calls: Annotated[
-        int | None,
-        typer.Option(
-            help="Network calls for a draw of dust. Default: 1, without an error model 12; ddpm "
-            "has its own.",
-            min=1,
-        ),
-    ] = None,
+    calls: SampleCalls = None,
+    chain_calls: ChainCalls = None,
     samples: Annotated[int, typer.Option(help="Pairs of maps to keep.", min=0)] = 8,
     device: Device = "cpu",
     seed: Annotated[int, typer.Option(help="The same seed, the same result.", min=0)] = 0,
@@ -209,7 +213,8 @@ def infer(
         warm_up=warm_up,
         mean=mean,
     )
-    parts |= {"method": method.value, "chains": chains, "draws": draws, "calls": calls}
+    parts |= {"method": method.value, "chains": chains, "draws": draws}
+    parts |= {"calls": calls, "chain_calls": chain_calls}
     options = options_of(**parts, samples=samples, seed=seed)
     if mock is not None:
         drawn: Sky = "flat" if sky is None else sky.value

@@ -9,10 +9,19 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from gibbsdiff.cli.cmb import BurnIn, DustCalls, ModelFile, cmb, parts_of_chains, separate
+from gibbsdiff.cli.cmb import (
+    BurnIn,
+    ChainCalls,
+    DustCalls,
+    ModelFile,
+    SampleCalls,
+    cmb,
+    parts_of_chains,
+    separate,
+)
 from gibbsdiff.cli.parts import Mean, Preset, Sampler, Starts, WarmUp
 from gibbsdiff.cli.progress import bar_for
-from gibbsdiff.cli.sbc import Cluster, Device, MethodName, Seed, own_calls
+from gibbsdiff.cli.sbc import Cluster, Device, MethodName, Seed
 
 
 @cmb.command()
@@ -38,12 +47,8 @@ def check(
     sampler: Sampler = None,
     warm_up: WarmUp = None,
     mean: Mean = None,
-    calls: Annotated[
-        int | None,
-        typer.Option(
-            help="Network calls for a draw of dust; ddpm has its own.", min=1, show_default="1"
-        ),
-    ] = None,
+    calls: SampleCalls = None,
+    chain_calls: ChainCalls = None,
     samples: Annotated[int, typer.Option(help="Pairs of maps for spectra.", min=2)] = 16,
     device: Device = "cpu",
     seed: Seed = 0,
@@ -76,9 +81,8 @@ def check(
         warm_up=warm_up,
         mean=mean,
     )
-    if calls is None and not own_calls(preset, sampler):
-        calls = 1
-    how = options_of(**parts, method=method.value, chains=chains, draws=draws, calls=calls)
+    parts |= {"calls": calls, "chain_calls": chain_calls}
+    how = options_of(**parts, method=method.value, chains=chains, draws=draws)
     name_of_model = model if preset is None else str(model_name(size, model, preset))
     run = MockRun(
         str(maps),
@@ -90,6 +94,7 @@ def check(
         how.chains,
         how.draws,
         calls,
+        chain_calls,
         samples,
         seed,
         device,
@@ -118,6 +123,9 @@ def memory(
     dust: Annotated[Path, typer.Option(help="The maps that the model was trained on (.npz).")],
     size: Annotated[int, typer.Option(help="Side of the maps.")] = 128,
     model: ModelFile = None,
+    against: Annotated[
+        Path | None, typer.Option(help="A model trained under white noise, to compare with.")
+    ] = None,
     maps: Annotated[int, typer.Option(help="Held-out maps to hide.", min=1)] = 6,
     draws: Annotated[int, typer.Option(help="Draws of each.", min=2)] = 4,
     sigma: Annotated[float, typer.Option(help="CMB that they are hidden under.")] = 1.2,
@@ -128,18 +136,34 @@ def memory(
 ) -> None:
     """Look for draws of dust among the training maps, and for draws that are all alike.
 
-    Distances are over all periodic shifts and the 8 symmetries of a square.
+    Draws are those of `gibbsdiff cmb infer --method marginal`. Distances are over all periodic
+    shifts and the 8 symmetries of a square. A model to compare with draws the same maps from under
+    white noise that hides as much: at equal mean squared error of the two models' means.
     """
     from gibbsdiff.cosmo.infer import dust_model
     from gibbsdiff.cosmo.memory import measure_memory
+    from gibbsdiff.cosmo.memory_white import matched_sigma, white_noise_of
+    from gibbsdiff.inference.problem import Options
     from gibbsdiff.io.atomic import write_atomically
 
     found = dust_model(size, model)
-    with bar_for("maps", maps) as done:
-        result = measure_memory(found, dust, maps, draws, sigma, calls, seed, done, device)
-    print(result.table())
+    options = Options("marginal", calls=calls, samples=draws, seed=seed)
+    white = None if against is None else dust_model(size, against)
+    noise = None if white is None else white_noise_of(white, against)
+    with bar_for("maps", maps * (1 if white is None else 2)) as done:
+        result = measure_memory(found, dust, options, maps, phi=(sigma,), watch=done, device=device)
+        text = result.table()
+        if white is not None:
+            level = (matched_sigma(found, sigma, white, dust, against, seed),)
+
+            def further(n: int) -> None:
+                done(maps + n)
+
+            other = measure_memory(white, dust, options, maps, noise, level, further, device)
+            text = f"## Under the CMB\n\n{text}\n## {against}, white noise\n\n{other.table()}"
+    print(text)
     if out is not None:
-        write_atomically(out, result.table())
+        write_atomically(out, text)
         print(f"written: {out}")
 
 
@@ -150,7 +174,7 @@ def demo(
     ] = (70.0, 0.032, 0.5),
     chains: Annotated[int, typer.Option(help="Gibbs chains.", min=2)] = 4,
     draws: Annotated[int, typer.Option(help="Draws of each chain, at most.", min=4)] = 150,
-    calls: DustCalls = 1,
+    calls: DustCalls = 12,
     device: Device = "cpu",
     seed: Seed = 0,
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for results.")] = Path(

@@ -43,7 +43,8 @@ class MockRun:
     method: Method = "gibbs"
     chains: int = 4
     draws: int = 400
-    calls: int | None = 1
+    calls: int | None = None
+    chain_calls: int | None = None
     samples: int = 16
     seed: int = 0
     device: str = "cpu"

@@ -19,7 +19,6 @@ from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
 from gibbsdiff.diffusion.process import VariancePreserving
 from gibbsdiff.diffusion.signal import Signal
-from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, Wavevectors, power
@@ -28,7 +27,7 @@ from gibbsdiff.inference.marginal import Mode
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.presets import check_preset, denoiser_for, with_preset
-from gibbsdiff.inference.problem import CALLS, Options, Problem
+from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.stationary import StationaryNoise
@@ -48,6 +47,7 @@ MODELS: dict[str | None, dict[int, str]] = {
 BETA_MIN, BETA_MAX = 0.1, 2.02
 MOMENTS = ".moments.npz"  # ending of a model's moment network
 FLOOR = 0.02  # the least σ that networks were trained on: the last step starts there
+TRIALS = 8  # draws that samples of dust are matched to the moments of one call by
 
 
 @dataclass(frozen=True)
@@ -232,10 +232,10 @@ def options_of(preset: str | None = None, **given: Any) -> Options:
 
 
 def options_for(found: DustModel, noise: StationaryNoise, options: Options) -> Options:
-    """Options whose draws of dust take their last step from the least σ that was trained on.
+    """Options whose draws of dust end at `FLOOR`, and have the moments of one call.
 
-    One call, the default, makes Gaussian dust around D. Without an error model that is no draw, and
-    there is no search: chains start where the moment network says, if there is one.
+    Without an error model there is no search, and no such moments: chains start where the moment
+    network says, if there is one, and one call is no draw.
     """
     few = options.sampler in (None, "few-step")
     bare = not denoiser_for(options.preset, found.denoiser).error_model
@@ -243,12 +243,10 @@ def options_for(found: DustModel, noise: StationaryNoise, options: Options) -> O
         known = found.moments is not None and found.moments.fits(noise)
         if options.method == "gibbs" and options.starts is None and known:
             options = replace(options, starts="paper")
-        if few and options.calls == 1:
+        if few and 1 in (options.calls, options.chain_calls):
             raise InputError("calls 1: a network without an error model needs more for a draw")
-    if not few:
-        return options
-    sampler = partial(few_step, calls=options.calls or (CALLS if bare else 1), floor=FLOOR)
-    return replace(options, sampler=sampler, calls=None)
+        return replace(options, floor=FLOOR) if few else options
+    return replace(options, floor=FLOOR, trials=TRIALS) if few else options
 
 
 def infer(
@@ -259,8 +257,15 @@ def infer(
     progress: Progress = silent,
     device: str = "cpu",
 ) -> Posterior:
-    """The joint posterior p(dust, σ, H0, ω_b | y) of one mixture."""
+    """The joint posterior p(dust, σ, H0, ω_b | y) of one mixture.
+
+    Inside Gibbs chains a draw of dust takes one call, if nothing else is asked for: of dust (σ, H0,
+    ω_b) see second moments alone. Samples that are kept take `calls`.
+    """
     denoiser = denoiser_for(options.preset, on_device(found.denoiser, device))
+    few = options.method == "gibbs" and options.sampler in (None, "few-step")
+    if few and options.chain_calls is None and denoiser.error_model:
+        options = replace(options, chain_calls=1)
     y = mixture.y[None]
     problem = patch_problem(y, denoiser, found.signal, noise, found.moments, seed=options.seed)
     (posterior,) = pipeline.infer(problem, options_for(found, noise, options), progress)

@@ -1,14 +1,14 @@
 """Whether draws of dust are copies of training maps, or copies of each other.
 
-Maps of the test block are hidden under a CMB of known parameters and drawn again. The highest σ of
-the prior box, 1.2, leaves the most to the network: the CMB then has 3 to 7 times the power of the
-dust below 16 pixels, but half of it at 128. No draw is of the prior alone.
+Maps of the test block are hidden under a CMB and inferred. The highest σ of the prior box, 1.2,
+leaves the most to the network: the CMB then has 3 to 7 times the power of the dust below 16 pixels,
+but half of it at 128. No draw is of the prior alone.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -16,16 +16,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from gibbsdiff.cosmo.infer import FLOOR, DustModel
+from gibbsdiff.cosmo.infer import DustModel, infer
+from gibbsdiff.cosmo.mock import Mixture
 from gibbsdiff.cosmo.nearest import Library, Match, rms
-from gibbsdiff.data.maps import Blocks, read_maps
-from gibbsdiff.diffusion.boundary import on_device
-from gibbsdiff.diffusion.denoiser import Denoiser
-from gibbsdiff.diffusion.solvers import few_step
+from gibbsdiff.data.maps import Blocks, Maps, read_maps
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import half_plane
+from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.problem import Options
 from gibbsdiff.noise.cmb import CMBNoise
-from gibbsdiff.noise.covariance import SpectralCovariance
+from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.streams import Streams
 
 MARGIN = 0.9  # nearer than this times the nearest held-out map is too near
@@ -133,63 +132,63 @@ class Memory:
 def measure_memory(
     found: DustModel,
     path: str | Path,
+    options: Options,
     maps: int = 6,
-    draws: int = 4,
-    sigma: float = 1.2,
-    calls: int = 12,
-    seed: int = 0,
+    noise: StationaryNoise | None = None,
+    phi: Sequence[float] = (1.2,),
     watch: Callable[[int], None] = lambda _: None,
     device: str = "cpu",
 ) -> Memory:
-    """Hide `maps` of the test block, draw each `draws` times given the true parameters, and look
-    for the draws among the training maps.
+    """Hide `maps` of the test block under noise at φ, infer dust and φ, and look for the samples
+    of dust among the training maps.
 
-    `path` is the file that the model was trained on. `watch` is called with the number of maps
-    done.
+    `path` is the file that the model was trained on. Samples are those of `gibbsdiff cmb infer`:
+    the same pipeline with the same options, of which `samples` is the number of draws. `noise` is
+    the CMB if it is not given, and what is left out of φ is its fiducial cosmology. `watch` is
+    called with the number of maps done.
     """
-    if draws < 2:
-        raise InputError(f"draws: how they vary needs at least 2, not {draws}")
+    if options.samples < 2:
+        raise InputError(f"draws: how they vary needs at least 2, not {options.samples}")
+    known, library = training_maps(found, path)
+    held_out = [library.nearest(x) for x in known.test]
+    noise = noise or CMBNoise()
+    if isinstance(noise, CMBNoise) and len(phi) == 1:
+        phi = (*phi, *noise.emulator.fiducial.tolist())
+    covariance = noise.covariance((known.side, known.side), noise.check(phi), known.test.dtype)
+    hidden = []
+    for done, which in enumerate(chosen(len(known.test), maps, options.seed)):
+        x = known.test[which]
+        y = x + covariance.draw(Streams(options.seed, [(1, which)]), 1)[0]
+        posterior = infer(Mixture(y, 1.0), found, noise, options, device=device)
+        if posterior.interrupted:  # half of the draws would spoil the table
+            raise KeyboardInterrupt
+        hidden.append(_compared(x, posterior, library, held_out[which]))
+        watch(done + 1)
+    distances = [m.distance for m in held_out]
+    return Memory(phi[0], hidden, distances, len(known.train))
+
+
+def training_maps(found: DustModel, path: str | Path) -> tuple[Maps, Library]:
+    """The maps by role, and those of training at all phases; a file of other maps is refused."""
     data = found.card["config"]["data"]
     blocks = Blocks(**{role: tuple(block) for role, block in data["blocks"].items()})
     known = read_maps(path, blocks, data["halved"])
     if len(known.train) != found.card["maps"]["train"] or known.side != found.side:
         raise InputError(f"{path}: not the maps that the model was trained on")
-    library = Library.of_all_phases(known.finest, data["halved"])
-    held_out = [library.nearest(x) for x in known.test]
-    order = torch.argsort(Streams(seed, [(0,)]).uniform(len(known.test))[0]).tolist()
-    noise, hidden, denoiser = CMBNoise(), [], on_device(found.denoiser, device)
-    phi = noise.check([sigma, *noise.emulator.fiducial.tolist()])
-    covariance = noise.covariance((known.side, known.side), phi, known.test.dtype)
-    for done, which in enumerate(order[:maps]):
-        x, rng = known.test[which], Streams(seed, [(1, which)])
-        y = x + covariance.draw(rng, 1)[0]
-        own = held_out[which]
-        hidden.append(_drawn_again(denoiser, x, y, covariance, library, own, draws, calls, rng))
-        watch(done + 1)
-    return Memory(sigma, hidden, [m.distance for m in held_out], len(known.train))
+    return known, Library.of_all_phases(known.finest, data["halved"])
 
 
-@torch.no_grad()
-def _drawn_again(
-    denoiser: Denoiser,
-    x: Tensor,
-    y: Tensor,
-    covariance: SpectralCovariance,
-    library: Library,
-    own: Match,
-    draws: int,
-    calls: int,
-    rng: Streams,
-) -> Hidden:
-    """Draw x (1, H, W) again from y, and look for the draws among the training maps."""
-    rows = torch.zeros(draws, dtype=torch.int64)
-    each = Streams(rng.seed, [(*rng.keys[0], i) for i in range(draws)])
-    there = covariance.rows(rows)
-    drawn = few_step(denoiser, y[None][rows], there, each, calls=calls, floor=FLOOR).x
-    mean, error = denoiser(y[None], covariance)
-    E = None if error is None else error.spectrum()
-    assert E is not None
-    variance = half_plane(covariance.shape).mean(E.flatten(2)).mean()
+def chosen(count: int, maps: int, seed: int) -> list[int]:
+    """Which of the held-out maps are hidden."""
+    order: list[int] = torch.argsort(Streams(seed, [(0,)]).uniform(count)[0]).tolist()
+    return order[:maps]
+
+
+def _compared(x: Tensor, posterior: Posterior, library: Library, own: Match) -> Hidden:
+    """Look for the samples of dust, of which x (1, H, W) is the truth, among the training maps."""
+    drawn = posterior.samples
+    assert drawn is not None
+    assert posterior.sd is not None
     pairs = [rms(a - b) ** 2 / 2 for a, b in combinations(drawn, 2)]
     return Hidden(
         [library.nearest(d) for d in drawn],
@@ -197,6 +196,6 @@ def _drawn_again(
         [rms(d - x) for d in drawn],
         rms(drawn) / rms(x),
         statistics.fmean(pairs) ** 0.5,
-        float(variance.sqrt()),
-        rms(mean[0] - x),
+        rms(posterior.sd),
+        rms(posterior.mean - x),
     )

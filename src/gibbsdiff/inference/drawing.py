@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -9,7 +11,9 @@ from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import Sampler
-from gibbsdiff.inference.problem import Problem
+from gibbsdiff.inference.matched import matched
+from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.uncertainty import pixel_sd
 from gibbsdiff.streams import Streams
@@ -60,3 +64,55 @@ def draw_samples(
     except KeyboardInterrupt:
         interrupted = True
     return Samples(torch.stack(kept) if kept else None, calls, interrupted)
+
+
+def samples_around(
+    problem: Problem,
+    phi: Tensor,
+    centre: Tensor,
+    denoiser: Denoiser,
+    options: Options,
+    progress: Progress = silent,
+) -> Samples:
+    """x of one image for some of the draws (chain, draw, d) of φ, which lie around `centre` (1, d):
+    there the sampler is matched to the moments of one call, if the options say so.
+    """
+    sampler, spent = options.draw_x(denoiser, problem.process), 0
+    if options.trials > 0 and options.samples > 0 and options.calls != 1:
+        observation, key = problem.observation, problem.keys[0]
+        covariance = observation.covariance(centre, problem.y.dtype)
+        shown = observation.show(problem.y, covariance, Streams(options.seed, [(*key, 1)]))
+        trials = Streams(options.seed, [(*key, 4, i) for i in range(options.trials)])
+        try:
+            progress("trial draws", 0, 1)
+            sampler, spent = matched(sampler, denoiser, shown, covariance, trials)
+        except KeyboardInterrupt:
+            return Samples(None, 0, interrupted=True)
+    found = draw_samples(problem, phi, denoiser, sampler, options.samples, options.seed, progress)
+    return found._replace(calls=found.calls + spent)
+
+
+def drawn_again(
+    posteriors: Sequence[Posterior],
+    problem: Problem,
+    denoiser: Denoiser,
+    options: Options,
+    progress: Progress = silent,
+) -> list[Posterior]:
+    """Posteriors of chains with samples of x drawn again at draws of φ that are far apart, from the
+    chains in turn. Where it is interrupted the chains' own samples stay.
+    """
+    out, stopped = [], any(p.interrupted for p in posteriors)
+    for b, p in enumerate(posteriors):
+        if stopped or options.samples == 0:
+            out.append(replace(p, interrupted=p.interrupted or stopped))
+            continue
+        which = torch.arange(options.samples)
+        chains, draws = p.phi.shape[:2]
+        phi = p.phi[which % chains, which * draws // options.samples][None]
+        centre = p.phi.mean((0, 1))[None]
+        found = samples_around(problem.rows([b]), phi, centre, denoiser, options, progress)
+        stopped = found.interrupted
+        x = p.samples if stopped else found.x
+        out.append(replace(p, samples=x, calls=p.calls + found.calls, interrupted=stopped))
+    return out

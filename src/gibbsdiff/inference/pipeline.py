@@ -16,7 +16,7 @@ from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.inference.drawing import draw_samples, image_at
+from gibbsdiff.inference.drawing import draw_samples, drawn_again, image_at, samples_around
 from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.gibbs import Settings, gibbs
 from gibbsdiff.inference.laplace import draw_phi
@@ -141,9 +141,8 @@ def _by_marginal(
             box = box * scale
             height, width = found.windows.local.shape
             how.append(f"φ from {len(found.windows.parts)} windows of {height}×{width}")
-        wanted = 0 if interrupted else options.samples
-        sampler = options.draw_x(found.denoiser, problem.process)
-        samples = draw_samples(one, phi, found.denoiser, sampler, wanted, options.seed, progress)
+        drawing = options if not interrupted else replace(options, samples=0)
+        samples = samples_around(one, phi, mode.phi[b : b + 1], found.denoiser, drawing, progress)
         interrupted = interrupted or samples.interrupted  # those of the next image, too
         posteriors.append(
             Posterior(
@@ -193,7 +192,7 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
             problem.noise,
             problem.denoiser if found is None else found.denoiser,
             settings=settings,
-            sampler=options.draw_x(problem.denoiser, problem.process),
+            sampler=options.draw_in_chains(problem.denoiser, problem.process),
             start=_starts(problem, options, starts, found),
             observation=problem.observation,
             phi_step=options.phi_step,
@@ -208,6 +207,9 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
         note = "interrupted before the chains had draws: this is the marginal method's result"
         left = _by_marginal(problem, brief, found, progress, interrupted=True)
         return [replace(p, notes=(*p.notes, note)) for p in left]
+    if options.draws_again:
+        denoiser = problem.denoiser if found is None else found.denoiser
+        drawn = drawn_again(drawn, problem, denoiser, options, progress)
     error = None if found is None else model_error(found.marginal, found.mode)
     calls = 0 if found is None else found.calls
     return [

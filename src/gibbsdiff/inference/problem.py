@@ -42,6 +42,7 @@ GIBBS_ONLY = {
     "phi_step": None,
     "checkpoint": None,
     "burn_in": None,
+    "chain_calls": None,
     "mean": "tweedie",
     "adaptation": "ours",
 }
@@ -107,15 +108,21 @@ class Options:
     """How it is inferred; see `gibbsdiff.denoise` for what they mean.
 
     `burn_in` None is a fifth of `draws`, at least 2. `sampler` None is the few-step kernel with
-    `calls`, by default 12. `starts` None is "marginal" where there is a search, "prior" elsewhere.
-    `warm_up` is the number of HMC's adapting iterations, `adaptation` their kind. `preset` is where
-    the options are from, for the report.
+    `calls`, by default 12, and a last step from `floor`, if it is given. `chain_calls` are those of
+    draws inside Gibbs chains, by default the same; with others, samples are drawn again at the
+    chains' φ. `trials` is the number of draws by which samples are matched to the moments of one
+    call; 0 leaves them as they are. `starts` None is "marginal" where there is a search, "prior"
+    elsewhere. `warm_up` is the number of HMC's adapting iterations, `adaptation` their kind.
+    `preset` is where the options are from, for the report.
     """
 
     method: Method = "gibbs"
     chains: int = 4
     draws: int = 50
     calls: int | None = None
+    chain_calls: int | None = None
+    floor: float | None = None
+    trials: int = 0
     second_stage: bool = False
     density: Density = "laplace"
     samples: int = 1
@@ -133,10 +140,8 @@ class Options:
     preset: str | None = None
 
     def __post_init__(self) -> None:
-        if (
-            min(self.chains, self.draws, 1 if self.calls is None else self.calls) < 1
-            or self.samples < 0
-        ):
+        counts = (self.chains, self.draws, self.calls, self.chain_calls)
+        if min(1 if n is None else n for n in counts) < 1 or min(self.samples, self.trials) < 0:
             raise InputError("chains, draws and calls must be at least 1, samples at least 0")
         for name, known in CHOICES.items():
             if getattr(self, name) not in known:
@@ -146,7 +151,8 @@ class Options:
             raise InputError(
                 f"sampler {self.sampler!r}: there are {', '.join(SAMPLERS)}, or a function"
             )
-        if self.sampler not in (None, "few-step") and self.calls is not None:
+        counted = (self.calls, self.chain_calls) != (None, None)
+        if self.sampler not in (None, "few-step") and counted:
             whose = "ddpm" if self.sampler == "ddpm" else "a sampler of your own"
             raise InputError(f"calls: {whose} has its own number of them")
         other = MARGINAL_ONLY if self.method == "gibbs" else GIBBS_ONLY
@@ -165,5 +171,21 @@ class Options:
         if self.sampler == "ddpm":
             return ddpm_of(denoiser, process)
         if self.sampler is None or isinstance(self.sampler, str):
-            return partial(few_step, calls=self.calls or CALLS)
+            return self._few_step(self.calls)
         return self.sampler
+
+    def draw_in_chains(self, denoiser: Denoiser, process: Process | None = None) -> Sampler:
+        """How x is drawn inside Gibbs chains."""
+        if self.draws_again:
+            return self._few_step(self.chain_calls)
+        return self.draw_x(denoiser, process)
+
+    @property
+    def draws_again(self) -> bool:
+        """Whether samples are not those of the chains, but drawn by another sampler at their φ."""
+        few = self.sampler in (None, "few-step")
+        return few and self.chain_calls not in (None, self.calls or CALLS)
+
+    def _few_step(self, calls: int | None) -> Sampler:
+        sampler = partial(few_step, calls=calls or CALLS)
+        return sampler if self.floor is None else partial(sampler, floor=self.floor)
