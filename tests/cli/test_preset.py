@@ -119,7 +119,7 @@ def test_what_does_not_fit_is_one_line(command, checkpoint, picture, options, wo
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (("--step-by-step",), "--step-by-step: it is of a preset's sampler"),
+        (("--step-by-step",), "--step-by-step: it is of the sampler ddpm"),
         (("--preset", "paper", "--most-iterations", 200), "at least 240 are needed"),
         (("--method", "marginal", "--most-iterations", 900), "not an option of --method marginal"),
     ],

@@ -113,13 +113,13 @@ def test_records_of_runs_without_a_preset_keep_their_name():
     """What was written before there were parts can still be gone on from."""
     run = MockRun("maps", "d", None, "e")
     files = {"dust", "dust_digest", "model", "model_digest"}
-    how = {"check", "size", "method", "chains", "draws", "calls", "samples", "seed"}
+    how = {"check", "size", "method", "chains", "draws", "samples", "seed"}
     assert set(run.identity) == files | how
-    other = MockRun("maps", "d", None, "e", preset="paper", calls=None)
+    other = MockRun("maps", "d", None, "e", preset="paper")
     assert other.identity["preset"] == "paper"
     assert other.options(3).sampler == "ddpm"
     assert other.options(3).seed == 3
-    assert run.options(3) == options_of(calls=1, samples=16, seed=3)
+    assert run.options(3) == options_of(samples=16, seed=3)
 
 
 def test_noise_beyond_the_end_of_the_process_is_refused_before_any_work(command, tmp_path):

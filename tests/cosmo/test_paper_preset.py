@@ -173,14 +173,14 @@ def test_chains_start_at_the_moment_networks_mean_inside_the_prior():
     assert torch.equal(p.mean, p.average)
 
 
-def test_calls_follow_the_error_model():
-    """1 with one, 12 without; the preset leaves it out."""
-    exact = dust_model(128)
-    for options, calls in ((options_of(), 1), (options_of("paper", sampler="few-step"), 12)):
-        sampler = options_for(exact, CMBNoise(), options).sampler
-        assert sampler.keywords["calls"] == calls
-    bare = DustModel(*tiny())
-    assert options_for(bare, CMBNoise(), options_of()).sampler.keywords["calls"] == 12
+def test_samples_are_matched_where_there_is_an_error_model():
+    """12 calls for a sample with one and without; the preset leaves it out."""
+    exact, bare = dust_model(128), DustModel(*tiny())
+    few = options_of("paper", sampler="few-step")
+    for model, options, trials in ((exact, options_of(), 8), (exact, few, 0), (bare, few, 0)):
+        chosen = options_for(model, CMBNoise(), options)
+        assert (chosen.trials, chosen.floor) == (trials, 0.02)
+        assert chosen.draw_x(model.denoiser).keywords["floor"] == 0.02
 
 
 def test_the_models_of_the_preset():

@@ -93,11 +93,9 @@ def check(
         method.value,
         how.chains,
         how.draws,
-        calls,
-        chain_calls,
-        samples,
-        seed,
-        device,
+        samples=samples,
+        seed=seed,
+        device=device,
         **({"burn_in": how.burn_in} | parts),
     )
     mixture_of(run, 0)  # trouble with the files shows before the work is done

@@ -29,16 +29,21 @@ def composed_ddpm(signal: GaussianDenoiser) -> Sampler:
     """The sampler with the law that `solvers.ddpm_of` has for this signal: thousands of steps cost
     one draw. Calls are those of the steps that it stands for.
     """
-    return partial(_draw, signal)
+    return partial(_draw, signal, process=DiscreteVariancePreserving())
 
 
 @torch.no_grad()
 def _draw(
-    signal: GaussianDenoiser, denoiser: Denoiser, y: Tensor, noise: NoiseCovariance, rng: Streams
+    signal: GaussianDenoiser,
+    denoiser: Denoiser,
+    y: Tensor,
+    noise: NoiseCovariance,
+    rng: Streams,
+    *,
+    process: DiscreteVariancePreserving,
 ) -> Draw:
     if not isinstance(noise, SpectralCovariance):
         raise InputError(f"stationary noise is needed here, not {type(noise).__name__}")
-    process = DiscreteVariancePreserving()
     levels = uniform_in_time(noise.level, process, process.steps, "beta")
     S = signal.signal.power(noise.shape).to(noise.power)
     mean = signal(y, noise).mean
