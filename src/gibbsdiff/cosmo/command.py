@@ -23,7 +23,7 @@ def map_with_model(
 ) -> tuple[Mixture, DustModel]:
     """The map in a file, and the model of dust maps of its side."""
     mixture = read_mixture(path, dust_rms)
-    return mixture, dust_model(mixture.shape[-1], model)
+    return mixture, _under_cmb(mixture.shape[-1], model)
 
 
 def mock_with_model(
@@ -43,7 +43,7 @@ def mock_with_model(
     noise = CMBNoise()
     h0, omega_b, sigma = truth
     noise.check([[sigma, h0, omega_b]])
-    found = dust_model(size, model)
+    found = _under_cmb(size, model)
     x, source = (
         dust_like(found.signal, size, found.card, seed)
         if dust is None
@@ -51,6 +51,13 @@ def mock_with_model(
     )
     whole = (sigma, h0, omega_b)
     return mock(whole, x, noise, seed, unit=dust_rms, source=f"mock: {source}"), found
+
+
+def _under_cmb(side: int, model: Path | None) -> DustModel:
+    found = dust_model(side, model)
+    if found.white:
+        raise InputError(f"{model}: trained under white noise, it does not know the CMB")
+    return found
 
 
 def truth_table(posterior: Posterior) -> str:

@@ -74,14 +74,12 @@ class Found(NamedTuple):
 
 def guided_levels(found: DustModel) -> tuple[float, float]:
     """The lowest and the highest level of white noise that the network was trained at."""
-    config = found.card["config"]
-    if isinstance(found.denoiser, EpsilonDenoiser):
-        family, ends = config["model"]["family"], (LEAST, found.denoiser.process.highest)
-    else:
-        family, ends = config["noise"]["family"], tuple(config["noise"]["level"])
-    if family != "white":
+    if not found.white:
         raise InputError("guidance needs a network trained under white noise: [noise] family")
-    return float(ends[0]), float(ends[1])
+    if isinstance(found.denoiser, EpsilonDenoiser):
+        return LEAST, found.denoiser.process.highest
+    low, high = found.card["config"]["noise"]["level"]
+    return float(low), float(high)
 
 
 class _OverflowError(Exception):
