@@ -144,6 +144,12 @@ def test_the_command(model, white, tmp_path, command):
     assert "trained under white noise" in refused.refusal()
 
 
+def test_a_network_of_white_noise_does_not_infer_the_cmb(white, tmp_path, command):
+    mock = ("--mock", 70, 0.032, 0.5, "--size", 32, "--model", white, "-o", tmp_path / "out")
+    assert "does not know the CMB" in command("cmb", "infer", *mock).refusal()
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.slow
 def test_chains_with_guidance_inside(model, white, tmp_path, command):
     files = ("--white", white, "--model", model, "--out", tmp_path)

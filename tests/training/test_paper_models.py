@@ -91,6 +91,17 @@ def test_two_steps_leave_a_model_that_denoises(kind, data, tmp_path):
         load_spectral(tmp_path / "model.safetensors")
 
 
+@every_kind
+def test_white_noise_on_pictures_has_no_colour_to_be_told(kind, data, tmp_path):
+    config = small(kind)
+    train(replace(config, model=replace(config.model, family="white")), data, tmp_path, steps=1)
+    loaded = load_epsilon(tmp_path / "model.safetensors")
+    assert loaded.ranges == ()
+    heading, row = (tmp_path / "selection.csv").read_text().splitlines()
+    scores = dict(zip(heading.split(","), row.split(","), strict=True))
+    assert float(scores["psnr_0.1"]) == float(scores["psnr"])
+
+
 def test_20_steps_are_10_and_10_resumed(data, tmp_path, monkeypatch):
     # With images by step and noise from the checkpoint's generator, both must come back.
     config = small("resunet", loading="workers")

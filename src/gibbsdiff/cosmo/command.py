@@ -27,8 +27,7 @@ def map_with_model(
 ) -> tuple[Mixture, DustModel]:
     """The map in a file, and the model of dust maps of its side."""
     mixture = read_mixture(path, dust_rms)
-    side = mixture.shape[-1]
-    return mixture, dust_model(side, model_name(side, model, preset))
+    return mixture, _under_cmb(mixture.shape[-1], model, preset)
 
 
 def mock_with_model(
@@ -50,7 +49,7 @@ def mock_with_model(
     noise = CMBNoise()
     h0, omega_b, sigma = truth
     noise.check([[sigma, h0, omega_b]])
-    found = dust_model(size, model_name(size, model, preset))
+    found = _under_cmb(size, model, preset)
     x, source = (
         dust_like(found.signal, size, found.card, seed)
         if dust is None
@@ -60,6 +59,13 @@ def mock_with_model(
     kind = "" if sky == "flat" else f"{sky} sky, "
     source = f"mock: {kind}{source}"
     return mock(whole, x, noise, seed, unit=dust_rms, source=source, sky=sky), found
+
+
+def _under_cmb(side: int, model: str | Path | None, preset: str | None) -> DustModel:
+    found = dust_model(side, model_name(side, model, preset))
+    if found.white:
+        raise InputError(f"{model}: trained under white noise, it does not know the CMB")
+    return found
 
 
 def truth_table(posterior: Posterior) -> str:

@@ -39,8 +39,8 @@ from gibbsdiff.streams import Streams
 EDGES = (1 / 31.9, 1 / 8, 1 / 4)
 BANDS = ("≥ 32 px", "8-32 px", "4-8 px", "< 4 px")
 #: What is tried for the strength of ΠGDM, and for v in r_t² = v t²/(v + t²) of the modified one.
-STRENGTHS = (0.3, 0.1, 0.03, 0.01)
-VARIANCES = (0.01, 0.1, 1.0, 10.0, 100.0)
+STRENGTHS = (10.0, 3.0, 1.0, 0.1, 0.01)
+VARIANCES = (0.1, 1.0, 10.0, 100.0)
 LEAST = 0.004  # where guidance ends with a network that knows all levels down to 0
 
 
@@ -74,14 +74,12 @@ class Found(NamedTuple):
 
 def guided_levels(found: DustModel) -> tuple[float, float]:
     """The lowest and the highest level of white noise that the network was trained at."""
-    config = found.card["config"]
-    if isinstance(found.denoiser, EpsilonDenoiser):
-        family, ends = config["model"]["family"], (LEAST, found.denoiser.process.highest)
-    else:
-        family, ends = config["noise"]["family"], tuple(config["noise"]["level"])
-    if family != "white":
+    if not found.white:
         raise InputError("guidance needs a network trained under white noise: [noise] family")
-    return float(ends[0]), float(ends[1])
+    if isinstance(found.denoiser, EpsilonDenoiser):
+        return LEAST, found.denoiser.process.highest
+    low, high = found.card["config"]["noise"]["level"]
+    return float(low), float(high)
 
 
 class _OverflowError(Exception):

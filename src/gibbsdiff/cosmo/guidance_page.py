@@ -111,7 +111,8 @@ def guidance_figure(mixture: Mixture, rows: Sequence[Found]) -> Figure:
     assert mixture.dust is not None
     maps = len(drawn) + 1
     page = Figure(figsize=(2.1 * maps, 7.4), layout="constrained")
-    top, below = page.subfigures(2, 1, height_ratios=[1.45, 1.0])
+    parts: Any = page.subfigures(2, 1, height_ratios=[1.45, 1.0])
+    top, below = parts
     axes = top.subplots(2, maps, squeeze=False)
     truth = mixture.dust[0].double()
     low, high = np.quantile(truth.numpy(), [0.005, 0.995]).tolist()

@@ -67,6 +67,13 @@ class DustModel:
         return int(self.card["maps"]["side"])
 
     @property
+    def white(self) -> bool:
+        """Whether it was trained under white noise, not under the CMB."""
+        part = "model" if isinstance(self.denoiser, EpsilonDenoiser) else "noise"
+        settings = self.card.get("config", {}).get(part, {})
+        return bool(settings.get("family") == "white")
+
+    @property
     def signal(self) -> Signal:
         """S_x of the training maps; for an ε-network its card has it."""
         if isinstance(self.denoiser, EpsilonDenoiser):
