@@ -16,6 +16,7 @@ from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.calibration.methods import gaussian_denoiser
 from gibbsdiff.evidence.calibration.sbc import CalibrationRun, RankRecord, observations
+from gibbsdiff.inference.observation import stationary
 from gibbsdiff.noise.stationary import StationaryNoise
 
 NODES = 32  # of the quadrature, for each parameter
@@ -33,11 +34,12 @@ def exact_records(run: CalibrationRun, found: Sequence[RankRecord]) -> list[Rank
             f"the exact posterior is known for the problem gaussian, not {run.problem}"
         )
     problem = run.build()
+    noise = stationary(problem.noise)
     denoiser = gaussian_denoiser(run.arguments.get("channels", 1))
     _, y = observations(problem, run.seed, [r.run for r in found])
     records = []
     for one, record in zip(y, found, strict=True):
-        mean, sd = exact_moments(one[None], problem.noise, denoiser, record.mean, record.sd)
+        mean, sd = exact_moments(one[None], noise, denoiser, record.mean, record.sd)
         ess = [math.inf] * len(mean)
         records.append(replace(record, mean=mean, sd=sd, ess=ess, rhat=[1.0] * len(mean)))
         records[-1] = replace(records[-1], settled=True, how="exact")
