@@ -200,7 +200,7 @@ def test_the_models_of_the_preset():
     assert {k: v for k, v in found.card["maps"].items() if k != "spectrum"} == other.card["maps"]
     assert found.moments is not None
     assert found.moments.fits(noise)
-    moments = file_digest(find("dust128").with_suffix(".moments.npz"))
+    moments = file_digest(find("paper-cosmo-small").with_suffix(".moments.npz"))
     assert model_digest(128, "paper-cosmo-small").endswith(f" {moments}")
     assert load_model("paper-cosmo-small").digest() == found.denoiser.digest()
     # Under a loud CMB it is better than nothing by far.
