@@ -5,6 +5,7 @@ import ctypes
 import os
 import random
 import resource
+import signal
 import sys
 from typing import NamedTuple
 
@@ -18,6 +19,8 @@ from gibbsdiff.streams import Streams
 torch.set_num_threads(1)
 # With numba, arviz.mcse fails on NumPy 2.4; rhat and ess, which the package uses, do not.
 load_arviz().Numba.disable_numba()
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells start what runs in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser):
