@@ -11,7 +11,7 @@ from torch.distributions import MultivariateNormal
 
 from gibbsdiff.diffusion import solvers
 from gibbsdiff.diffusion.analytic import GaussianDenoiser, MixtureDenoiser
-from gibbsdiff.diffusion.composed import chain_variance, composed_ddpm
+from gibbsdiff.diffusion.composed import composed_ddpm
 from gibbsdiff.diffusion.process import (
     DiscreteVariancePreserving,
     VarianceExploding,
@@ -167,24 +167,6 @@ def test_the_papers_chain_in_one_draw_has_the_law_of_its_steps():
     draws = [how(DENOISER, y, noise, Streams.batch(0, 1)) for how in (step_by_step, at_once)]
     assert draws[0].calls.tolist() == draws[1].calls.tolist()
     assert torch.allclose(draws[0].mean, draws[1].mean)
-
-
-def test_rows_of_other_levels_are_summed_each_over_its_own_steps():
-    """Colour, and two levels in a batch."""
-    colour = GaussianDenoiser(PowerLawSignal((0.02, 0.01, 0.003), (2.0, 1.5, 1.0), 0.4))
-    both = torch.tensor([[0.2, -0.5], [0.03, 0.4]], dtype=torch.float64)
-    ratio = PowerLawNoise().covariance(SHAPE, both).power / colour.signal.power(SHAPE)
-    level = PowerLawNoise().covariance(SHAPE, both).level
-
-    def variance(rows):
-        process = DiscreteVariancePreserving()
-        levels = solvers.uniform_in_time(level[rows], process, process.steps, "beta")
-        return chain_variance(ratio[rows], levels)
-
-    together = variance([0, 1])
-    assert torch.allclose(together, torch.cat([variance([0]), variance([1])]), rtol=1e-12)
-    # S N/(S + N) over S, to first order in the step.
-    assert torch.allclose(together, ratio / (1 + ratio), rtol=0.2)
 
 
 def test_ancestral_sampling_is_short_of_variance_and_the_error_model_cures_it():
