@@ -1,43 +1,28 @@
 """`--preset paper` in the commands of the cosmology, with the small network of the package."""
 
 import json
-from dataclasses import asdict
 
 import numpy as np
 import pytest
 import torch
 
-from gibbsdiff.cosmo.calibration import DUST, patches, patches_run
+from gibbsdiff.cosmo.calibration import patches, patches_run
 from gibbsdiff.cosmo.check import MockRun
 from gibbsdiff.cosmo.infer import model_digest, options_of
 from gibbsdiff.cosmo.mock import SHIPPED
-from gibbsdiff.diffusion.epsilon import EpsilonDenoiser
-from gibbsdiff.diffusion.process import VariancePreserving
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.posterior import Posterior
-from gibbsdiff.networks.resunet import ResUNet
-from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.pretrained.epsilon import save_epsilon
 
 SIDE = 32
 AVERAGE = "mean of the draws of x"
 
 
-def tiny(side=SIDE, beta_max=2.1):
-    torch.manual_seed(0)
-    process = VariancePreserving(0.1, beta_max)
-    ranges = [(p.low, p.high) for p in CMBNoise().parameters[1:]]
-    network = ResUNet(1, 2, (8, 16))
-    card = {"maps": {"mean": 1.0, "sd": 0.75, "side": side, "train": 2, "spectrum": asdict(DUST)}}
-    card["config"] = {"data": {"blocks": {"test": [1, 2]}}}
-    return EpsilonDenoiser(network, process, ranges, ("H0", "omega_b")), card
-
-
 SHORT = ("--chains", 2, "--draws", 4, "--burn-in", 1, "--samples", 2)
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
+def model(tmp_path_factory, tiny):
     path = tmp_path_factory.mktemp("model") / "tiny.safetensors"
     save_epsilon(*tiny()[:1], path, tiny()[1])
     return path
@@ -122,7 +107,7 @@ def test_records_of_runs_without_a_preset_keep_their_name():
     assert run.options(3) == options_of(samples=16, seed=3)
 
 
-def test_noise_beyond_the_end_of_the_process_is_refused_before_any_work(command, tmp_path):
+def test_noise_beyond_the_end_of_the_process_is_refused_before_any_work(command, tmp_path, tiny):
     """b(1)/a(1) = 1.363 of β_max = 2 against 1.387 of the prior at 32²."""
     path = tmp_path / "short.safetensors"
     save_epsilon(*tiny(beta_max=2.0)[:1], path, tiny()[1])

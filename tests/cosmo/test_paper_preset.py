@@ -1,7 +1,5 @@
 """`preset="paper"` on dust under the CMB: the reverse SDE, its levels, its model, its command."""
 
-from dataclasses import asdict
-
 import pytest
 import torch
 
@@ -148,17 +146,7 @@ def test_draws_of_the_sde_on_gaussian_dust():
     assert abs(float(ratio.mean()) - 1) < 4 / (400 * 225) ** 0.5
 
 
-def tiny(side=SIDE, beta_max=2.1):
-    torch.manual_seed(0)
-    process = VariancePreserving(0.1, beta_max)
-    ranges = [(p.low, p.high) for p in CMBNoise().parameters[1:]]
-    network = ResUNet(1, 2, (8, 16))
-    card = {"maps": {"mean": 1.0, "sd": 0.75, "side": side, "train": 2, "spectrum": asdict(DUST)}}
-    card["config"] = {"data": {"blocks": {"test": [1, 2]}}}
-    return EpsilonDenoiser(network, process, ranges, ("H0", "omega_b")), card
-
-
-def test_chains_start_at_the_moment_networks_mean_inside_the_prior():
+def test_chains_start_at_the_moment_networks_mean_inside_the_prior(tiny):
     noise = CMBNoise()
     denoiser, card = tiny()
     found = DustModel(denoiser, card, new_moments(SIDE, noise))
@@ -173,7 +161,7 @@ def test_chains_start_at_the_moment_networks_mean_inside_the_prior():
     assert torch.equal(p.mean, p.average)
 
 
-def test_samples_are_matched_where_there_is_an_error_model():
+def test_samples_are_matched_where_there_is_an_error_model(tiny):
     """12 calls for a sample with one and without; the preset leaves it out."""
     exact, bare = dust_model(128), DustModel(*tiny())
     few = options_of("paper", sampler="few-step")
