@@ -14,6 +14,7 @@ from gibbsdiff.data.loader import Crops
 from gibbsdiff.data.maps import Blocks
 from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
 from gibbsdiff.errors import InputError
+from gibbsdiff.networks.precision import Precision
 from gibbsdiff.registry import names
 from gibbsdiff.training.noise import NoiseLaw
 from gibbsdiff.training.optimizer import Schedule
@@ -120,10 +121,14 @@ class EvaluationConfig:
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """Everything that makes a run, but for its data directory and its budget."""
+    """Everything that makes a run, but for its data directory and its budget.
+
+    `precision` is that of the network's products: "auto" is bfloat16 where the processor has it.
+    """
 
     seed: int = 0
     threads: int = 1
+    precision: Precision = "float32"
     checkpoint_every: float = 4.0
     optimizer: Literal["muon", "adamw"] = "muon"
     data: DataConfig = field(default_factory=DataConfig)

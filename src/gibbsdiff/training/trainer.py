@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.networks.precision import precision
 from gibbsdiff.pretrained import channels_last
 from gibbsdiff.training.objective import Model, Objective, Source
 from gibbsdiff.training.optimizer import optimizers
@@ -86,7 +87,8 @@ class Trainer:
         for optimizer in self.optimizers:
             optimizer.zero_grad(set_to_none=True)
         to = self.processes.device
-        losses = self.objective.losses(self.denoiser, x.to(to), z.to(to), noise.to(to))
+        with precision(self.denoiser.network, self.config.precision):
+            losses = self.objective.losses(self.denoiser, x.to(to), z.to(to), noise.to(to))
         means = torch.stack([loss.sum() / count for loss in losses]).float()
         weighted = zip(self.objective.weights, means, strict=True)
         torch.stack([weight * mean for weight, mean in weighted]).sum().backward()

@@ -1,0 +1,47 @@
+"""Networks in bfloat16 where the processor multiplies it: twice as fast there, ten times as slow
+elsewhere.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+Precision = Literal["float32", "bfloat16", "auto"]
+
+
+def has_bfloat16() -> bool:
+    """Whether this processor multiplies matrices of bfloat16."""
+    ask = getattr(torch.cpu, "get_capabilities", None)
+    if ask is not None:
+        known = ask()
+        return bool(known.get("avx512_bf16") or known.get("amx_bf16"))
+    old = getattr(torch.cpu, "_is_avx512_bf16_supported", None)
+    return bool(old()) if old is not None else False
+
+
+@contextmanager
+def precision(network: nn.Module, wanted: Precision) -> Iterator[None]:
+    """Within the context convolutions and matrix products of the network are made in bfloat16, if
+    that is wanted, or "auto" and this processor is made for it. Weights, sums and what comes out
+    are of the type that they were.
+    """
+    if wanted == "float32" or (wanted == "auto" and not has_bfloat16()):
+        yield
+        return
+    whole = network.forward
+
+    def forward(*arguments: Any) -> Any:
+        with torch.autocast("cpu", torch.bfloat16):
+            out = whole(*arguments)
+        if isinstance(out, Tensor):
+            return out.float()
+        return type(out)(*(part.float() for part in out))
+
+    network.forward = forward
+    try:
+        yield
+    finally:
+        del network.forward  # the class's own is there again
