@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from gibbsdiff.inference.posterior import Posterior as Posterior
     from gibbsdiff.inference.problem import Options as Options
     from gibbsdiff.inference.problem import Problem as Problem
+    from gibbsdiff.inference.search import find_mode as find_mode
     from gibbsdiff.metrics import psnr as psnr
     from gibbsdiff.metrics import ssim as ssim
     from gibbsdiff.noise import BandedNoise as BandedNoise
@@ -78,6 +79,7 @@ _HOME = {
     "denoise": "inference.denoise",
     "denoise_file": "inference.files",
     "few_step": "diffusion.solvers",
+    "find_mode": "inference.search",
     "gibbs": "inference.gibbs",
     "infer": "inference.pipeline",
     "load_model": "pretrained",

@@ -126,10 +126,10 @@ def summary(command, tmp_path, *options):
 def test_stages_and_density_choose_the_marginal_method_and_are_named(command, tmp_path):
     few = ("--calls", 1, "--samples", 0)
     first = summary(command, tmp_path, "--no-second-stage", *few)
-    assert "marginal (first stage, laplace density)" in first
+    assert "marginal (first stage, laplace density, where the network is sure)" in first
     assert first.split(",")[:3] == summary(command, tmp_path, "--quick", *few).split(",")[:3]
     both = summary(command, tmp_path, "--second-stage", "--density", "polynomial", *few)
-    assert "marginal (two stages, polynomial density)" in both
+    assert "marginal (two stages, polynomial density, where the network is sure)" in both
 
 
 FEW = ("--chains", 2, "--draws", 4, "--calls", 1)

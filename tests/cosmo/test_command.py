@@ -17,6 +17,7 @@ from matplotlib.text import Text
 
 from gibbsdiff import cli
 from gibbsdiff.cli import progress
+from gibbsdiff.cosmo.check import MockRun
 from gibbsdiff.cosmo.command import truth_table
 from gibbsdiff.cosmo.mock import dust_from_file, lognormal, mock
 from gibbsdiff.cosmo.report import report
@@ -24,8 +25,8 @@ from gibbsdiff.cosmo.sky import read_mixture
 from gibbsdiff.diffusion.signal import TabulatedSignal
 from gibbsdiff.fourier import power, radial_bins
 from gibbsdiff.inference.gibbs import STAGE as GIBBS_STAGE
-from gibbsdiff.inference.marginal import SEARCH
 from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.search import SEARCH
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.plots.style import VERMILION
 from gibbsdiff.streams import Streams
@@ -124,6 +125,32 @@ def test_ctrl_c_ends_with_what_is_there(stage, model, tmp_path, monkeypatch, cap
     assert 0 < found.phi.shape[1] < 10
     assert {"dust.fits", "cmb.fits", "mixture.fits", "chains_1.txt", "chains_2.txt",
             "report.png"} <= {p.name for p in out.iterdir()}  # fmt: skip
+
+
+def test_weights_are_those_asked_for(model, tmp_path, monkeypatch):
+    """None by default, and the result says which they were."""
+    mock = ("--mock", 70, 0.032, 0.5, "--size", SIDE, "--model", model, "--method", "marginal")
+    short = ("--chains", 2, "--draws", 4, "--samples", 0)
+    found = []
+    for given in (("--weights", "sure"), ("--weights", "none"), ()):
+        out = tmp_path / "-".join(["out", *given])
+        assert run(monkeypatch, *mock, *short, *given, "-o", out) in (0, None)
+        found.append(Posterior.load(out / "posterior.nc"))
+    sure, plain, usual = found
+    assert "where the network is sure" in sure.how
+    assert "where the network is sure" not in plain.how
+    assert torch.equal(usual.phi, plain.phi)
+    assert not torch.equal(sure.phi, plain.phi)
+
+
+def test_a_check_is_known_by_its_weights():
+    usual, plain, weighted = (
+        MockRun("maps", "d", None, "e", **how)
+        for how in ({"weights": "sure"}, {"weights": "none"}, {"weighted_chains": True})
+    )
+    assert weighted.options(3).weighted_chains
+    assert plain.identity == usual.identity | {"weights": "none"}
+    assert weighted.identity["weighted_chains"] is True
 
 
 def test_the_report_shows_both_errors_and_an_interruption(tmp_path):

@@ -13,6 +13,7 @@ from gibbsdiff.diffusion.signal import TabulatedSignal
 from gibbsdiff.fourier import exact_groups, power
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.problem import Options
+from gibbsdiff.inference.search import find_mode
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.streams import Streams
 
@@ -47,7 +48,7 @@ def log_evidence(phi):
 def exact():
     """Mean and sd of (σ, H0, ω_b) on a grid of ±5 sd around the mode, inside the box."""
     denoiser, noise, mixture = problem()
-    mode = Marginal(mixture.y[None], noise, denoiser).mode()
+    mode = find_mode(Marginal(mixture.y[None], noise, denoiser))
     reach = 5 * mode.covariance[0].diagonal().sqrt()
     low = torch.maximum(mode.phi[0] - reach, noise.low)
     high = torch.minimum(mode.phi[0] + reach, noise.high)

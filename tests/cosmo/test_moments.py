@@ -12,6 +12,7 @@ from gibbsdiff.cosmo.moment_start import moments_bytes, new_moments, read_moment
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.search import find_mode
 from gibbsdiff.networks.moment_cnn import MomentCNN
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.pretrained import available
@@ -93,7 +94,7 @@ def test_a_models_moment_network_lies_beside_it(model, tmp_path):
     other = CMBNoise(sigma=(0.1, 1.0))
     start = start_of(y, found.denoiser.signal, other, found.moments)
     assert torch.equal(start, gaussian_start(y, found.denoiser.signal, other))
-    mode = Marginal(y, other, found.denoiser).mode(start, most=1)
+    mode = find_mode(Marginal(y, other, found.denoiser), start, most=1)
     mean, covariance = centre_of(y, mode, noise, found.moments)
     assert torch.equal(mean, middle)
     assert torch.allclose(covariance[0].diagonal().sqrt(), (noise.high - noise.low) / 4)

@@ -10,6 +10,7 @@ from gibbsdiff.diffusion.signal import NATURAL
 from gibbsdiff.fourier import between_references
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.model_error import model_error, response
+from gibbsdiff.inference.search import find_mode
 from gibbsdiff.noise import PowerLawNoise, SpectralCovariance
 from gibbsdiff.streams import Streams
 
@@ -40,7 +41,7 @@ def observation():
 
 def mode_of(noise, y, rho):
     marginal = Marginal(y, noise, OffBy(rho))
-    return marginal, marginal.mode(start=(0.15, -0.3))
+    return marginal, find_mode(marginal, start=(0.15, -0.3))
 
 
 @pytest.mark.parametrize(("channel", "knot"), [(0, 4), (0, 6), (1, 5), (2, 7)])
@@ -91,7 +92,7 @@ def test_a_factor_of_all_the_noise_moves_sigma_as_it_must(observation):
             return Estimate(x, SpectralCovariance(nothing, SHAPE))
 
     marginal = Marginal(y, noise, Known())
-    mode = marginal.mode(start=(0.15, -0.3))
+    mode = find_mode(marginal, start=(0.15, -0.3))
     q = float(overlap(torch.tensor(1e-12), torch.tensor(1.0)))
     A = response(marginal, mode)[0].sum(-1) / q
     # The information is that of the noise drawn, not of its mean: 3 % of N in 3456 modes.

@@ -12,6 +12,7 @@ from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving
 from gibbsdiff.fourier import between_references, half_plane, power, to_opponent
 from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.search import find_mode
 from gibbsdiff.pretrained import available, find, read_card
 
 
@@ -59,7 +60,7 @@ def test_it_beats_the_wiener_filter_and_states_its_error(natural, photographs, s
 def test_blind_costs_next_to_nothing(natural, photographs):
     """The marginal mode's mean against that at the true parameters."""
     y, noise = observe(photographs, 0.1, -0.5)
-    mode = Marginal(y, PowerLawNoise(), natural).mode(start=(0.2, 0.0))
+    mode = find_mode(Marginal(y, PowerLawNoise(), natural), start=(0.2, 0.0))
     best = psnr(natural(y, noise).mean, photographs)
     assert bool(mode.ended.all())
     assert float((best - psnr(mode.mean, photographs)).mean()) < 0.1

@@ -11,7 +11,7 @@ from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import between_references, half_plane
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.training.evaluation import observed
-from gibbsdiff.training.noise_error import fit_calibration, fit_gain, noise_scatter
+from gibbsdiff.training.noise_error import fit_calibration, fit_gain, noise_error
 
 SHAPE = (48, 48)
 CELLS = ((0.05, 0.2), (-1.0, 0.0, 1.0))
@@ -68,26 +68,40 @@ def test_the_gain_lowers_the_error_and_mends_the_noise(shy, gain, gaussian_image
 
 
 def test_a_denoiser_that_is_right_has_no_scatter(silent, gaussian_images):
-    found = noise_scatter(silent(), gaussian_images, *CELLS)
+    bias, found = noise_error(silent(), gaussian_images, *CELLS)
+    assert bias.reshape(3, 8)[:, 5:].abs().max() < 0.02
     assert torch.linalg.eigvalsh(found).min() > -1e-10
     # Around 1/12 a sampling variance of 0.03/q², q² about 0.1, over 60 images and 6 cells: 0.02.
-    assert found.diagonal().reshape(3, 8)[:, 4].max() < 5e-2
+    assert found.diagonal().reshape(3, 8)[:, 4].max() < 8e-2
     assert found.diagonal().reshape(3, 8)[:, 5:].max() < 5e-3
+
+
+def left_by_signal(sigma):
+    """∂ρ/∂a at each knot for a signal with a times the power, (3, 8)."""
+    S, N = spectra(sigma, 0.0)
+    hats = between_references(SHAPE) * half_plane(SHAPE).weight
+    left = ((N / (S + N)) ** 2 * S / N).flatten(2)[0] @ hats.T
+    return left / (overlap(S * N / (S + N), N).flatten(2)[0] @ hats.T).clamp(min=1e-12)
 
 
 def test_scatter_is_what_images_of_other_strength_leave(silent, gaussian_images):
     """x with a times the power: E[N̂] - N = (1-s)² (a-1) S; 60 images tell its square to 15 %."""
     a = torch.exp(0.5 * torch.randn(60, 1, 1, 1, generator=torch.Generator().manual_seed(1)))
     varied = NATURAL.mean + (gaussian_images - NATURAL.mean) * a.sqrt()
-    found = noise_scatter(silent(), varied, (0.05,), (0.0,))
-    S, N = spectra(0.05, 0.0)
-    hats = between_references(SHAPE) * half_plane(SHAPE).weight
-    left = ((N / (S + N)) ** 2 * S / N).flatten(2)[0] @ hats.T
-    left = left / (overlap(S * N / (S + N), N).flatten(2)[0] @ hats.T).clamp(min=1e-12)
-    exact = float((a - 1).square().mean()) * left[0, 6] ** 2
+    found = noise_error(silent(), varied, (0.05,), (0.0,)).scatter
+    exact = float((a - 1).square().mean()) * left_by_signal(0.05)[0, 6] ** 2
     assert float(found[6, 6]) == pytest.approx(float(exact), rel=0.4)
     # Bands of one image are wrong together.
     assert float(found[6, 7]) > 0.8 * float(found[6, 6] * found[7, 7]) ** 0.5
+
+
+def test_what_is_wrong_on_all_images_is_bias(silent, gaussian_images):
+    """All with half as much power again: ρ is the same everywhere, and hardly scatters."""
+    varied = NATURAL.mean + (gaussian_images - NATURAL.mean) * 1.5**0.5
+    bias, scatter = noise_error(silent(), varied, (0.05,), (0.0,))
+    exact = 0.5 * left_by_signal(0.05)[:, 6:]
+    assert torch.allclose(bias.reshape(3, 8)[:, 6:], exact, rtol=0.15)
+    assert float(scatter.diagonal().reshape(3, 8)[:, 6:].max()) < 0.3 * float(exact.square().max())
 
 
 def test_the_exact_filter_needs_no_calibration(silent, gaussian_images):

@@ -16,9 +16,20 @@ from gibbsdiff.cli.benchmark_setup import (
     possible,
     setup_of,
 )
-from gibbsdiff.cli.parts import Mean, Model, Preset, Sampler, Starts, WarmUp
+from gibbsdiff.cli.parts import (
+    Mean,
+    Model,
+    Preset,
+    Sampler,
+    Starts,
+    WarmUp,
+    WeightedChains,
+    Weights,
+    check_weights,
+)
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.cli.sbc import Device, notify
+from gibbsdiff.errors import InputError
 
 benchmark = typer.Typer(
     help="The paper's tables and figures, with other denoisers beside.", no_args_is_help=True
@@ -91,6 +102,8 @@ def images(
     starts: Starts = None,
     sampler: Sampler = None,
     warm_up: WarmUp = None,
+    weights: Weights = None,
+    weighted_chains: WeightedChains = False,
     calls: Calls = 12,
     model: Model = None,
     side: Side = 256,
@@ -109,10 +122,20 @@ def images(
     from gibbsdiff.evidence.cluster import mapper
 
     groups = groups_of(methods, dncnn)
+    if weighted_chains and "gibbs" not in groups:
+        raise InputError("--weighted-chains is for Gibbs chains, which are none of the methods")
     files = files_for_tests(data, hold_out_every, selection)[:limit]
     parts = {"starts": starts, "sampler": sampler, "adaptation": warm_up}
-    length = length_of(preset, chains, iterations, paper_setting, parts, usual=(2, 20))
-    setup = setup_of(model, dncnn, length, calls, device, starts)
+    length = length_of(
+        preset,
+        chains,
+        iterations,
+        paper_setting,
+        parts,
+        usual=(2, 20),
+        weighted_chains=weighted_chains,
+    )
+    setup = setup_of(model, dncnn, length, calls, device, starts, weights)
     groups = possible(groups, setup, methods is not None)
     name = dataset or data.resolve().name
     wanted = tasks(files, name, groups, setup, side=side, seed=seed)
@@ -140,6 +163,8 @@ def figure(
     sampler: Sampler = None,
     warm_up: WarmUp = None,
     mean: Mean = None,
+    weights: Weights = None,
+    weighted_chains: WeightedChains = False,
     calls: Calls = 12,
     model: Model = None,
     side: Side = 256,
@@ -157,12 +182,21 @@ def figure(
     from gibbsdiff.noise import PowerLawNoise
     from gibbsdiff.plots import save
 
+    check_weights(preset, weights, weighted_chains)
     wanted = numbers("--phi", slopes)
     PowerLawNoise().check([[sigma, phi] for phi in wanted])
     files = files_for_tests(data, hold_out_every, selection)
     parts = {"starts": starts, "sampler": sampler, "adaptation": warm_up, "mean": mean}
-    length = length_of(preset, chains, iterations, paper_setting, parts, usual=(4, 40))
-    setup = setup_of(model, None, length, calls, device, starts)
+    length = length_of(
+        preset,
+        chains,
+        iterations,
+        paper_setting,
+        parts,
+        usual=(4, 40),
+        weighted_chains=weighted_chains,
+    )
+    setup = setup_of(model, None, length, calls, device, starts, weights)
     with mapper(cluster, notify) as work, bar_for("examples", len(wanted)) as done:
         rows = examples(
             files, setup, sigma=sigma, slopes=wanted, side=side, seed=seed, mapper=work, watch=done

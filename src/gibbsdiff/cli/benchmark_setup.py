@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from gibbsdiff.cli.parts import PresetName, StartsName
+from gibbsdiff.cli.parts import PresetName, StartsName, WeightsName, check_weights
 from gibbsdiff.errors import InputError
 
 if TYPE_CHECKING:
@@ -50,11 +50,13 @@ def length_of(
     paper: bool,
     parts: Mapping[str, StrEnum | None],
     usual: tuple[int, int],
+    weighted_chains: bool = False,
 ) -> ChainLength:
     """How the Gibbs sampler runs; the parts are by their names in `ChainLength`."""
     from gibbsdiff.evidence.benchmark.chains import PAPER, ChainLength
 
     given: dict[str, Any] = {name: part.value for name, part in parts.items() if part is not None}
+    given["weighted_chains"] = weighted_chains
     if preset is not None:
         total = iterations or PAPER.iterations
         how = (chains or PAPER.chains, total, total // 2, PAPER.starts)
@@ -72,14 +74,19 @@ def setup_of(
     calls: int,
     device: str,
     starts: StartsName | None,
+    weights: WeightsName | None = None,
 ) -> Setup:
-    """The files read once; starts that were asked for and cannot be are refused."""
+    """The files read once; starts and weights that were asked for and cannot be are refused."""
     from gibbsdiff.evidence.benchmark.methods import Setup
     from gibbsdiff.inference.presets import model_for
 
+    preset = None if length.preset is None else PresetName(length.preset)
+    # A preset is of the chains alone: the marginal method may be weighted beside it.
+    check_weights(preset, weights if preset is None else None, length.weighted_chains)
     path = None if dncnn is None else str(dncnn)
     name = model_for(length.preset, model)
-    setup = Setup(name, path, length, calls, device).with_digests()
+    listening: Literal["sure", "none"] = "none" if weights == WeightsName.none else "sure"
+    setup = Setup(name, path, length, calls, device, listening).with_digests()
     bare = length.preset is not None or setup.gibbs.starts != "marginal"
     if starts == StartsName.marginal and bare:
         raise InputError("--starts marginal: it needs a denoiser with an error model")
@@ -107,10 +114,13 @@ def heading(setup: Setup) -> str:
         drawn = f"preset {how.preset}" + (f", {drawn}" if how.few_step else "")
     if how.adaptation is not None:
         drawn += f", warm-up: {how.adaptation}"
+    if how.weighted_chains:
+        drawn += ", weighted likelihood"
+    listening = "" if setup.weights == "sure" else f" Weights of the search: {setup.weights}."
     return (
         f"gibbsdiff {__version__}, {date.today().isoformat()}, {platform.machine()}, one thread. "
         f"Model {setup.model} (SHA-256 {setup.digest('model')}…). Gibbs: {how.chains} chains "
         f"× {how.iterations} iterations, {how.burn_in} of them burn-in, "
-        f"{drawn}, starts: {how.starts}. Nothing is clipped; periodic noise; mean ± standard "
-        "error over images."
+        f"{drawn}, starts: {how.starts}.{listening} Nothing is clipped; periodic noise; mean ± "
+        "standard error over images."
     )

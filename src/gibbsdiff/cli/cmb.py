@@ -10,7 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gibbsdiff.cli.app import app
-from gibbsdiff.cli.parts import Mean, Preset, Sampler, Starts, WarmUp
+from gibbsdiff.cli.parts import (
+    DustWeights,
+    Mean,
+    Preset,
+    Sampler,
+    Starts,
+    WarmUp,
+    WeightedChains,
+    WeightsName,
+    check_weights,
+)
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.cli.sbc import Device, MethodName, options_of_method
 from gibbsdiff.errors import InputError
@@ -21,6 +31,7 @@ if TYPE_CHECKING:
     from gibbsdiff.cosmo.skies import Sky
     from gibbsdiff.inference.posterior import Posterior
     from gibbsdiff.inference.problem import Options
+    from gibbsdiff.inference.weights import Sureness
 
 ModelFile = Annotated[
     str | None,
@@ -187,6 +198,8 @@ def infer(
     sampler: Sampler = None,
     warm_up: WarmUp = None,
     mean: Mean = None,
+    weights: DustWeights = None,
+    weighted_chains: WeightedChains = False,
     calls: SampleCalls = None,
     chain_calls: ChainCalls = None,
     samples: Annotated[int, typer.Option(help="Pairs of maps to keep.", min=0)] = 8,
@@ -200,7 +213,7 @@ def infer(
     chains_*.txt and report.png. Ctrl-C ends with what is there; a second one ends at once.
     """
     from gibbsdiff.cosmo.command import map_with_model, mock_with_model
-    from gibbsdiff.cosmo.infer import options_of
+    from gibbsdiff.cosmo.infer import SURE, options_of
 
     if (map_ is None) == (mock is None):
         raise InputError("give a map, or --mock H0 OMEGA_B SIGMA")
@@ -212,7 +225,9 @@ def infer(
         sampler=sampler,
         warm_up=warm_up,
         mean=mean,
+        weighted_chains=weighted_chains or None,
     )
+    check_weights(preset, weights, weighted_chains, WeightsName.none)
     parts |= {"method": method.value, "chains": chains, "draws": draws}
     parts |= {"calls": calls, "chain_calls": chain_calls}
     options = options_of(**parts, samples=samples, seed=seed)
@@ -227,7 +242,8 @@ def infer(
             if value is not None:
                 raise InputError(f"{name}: for a mock, not for a map")
         mixture, found = map_with_model(map_, dust_rms, model, preset)
-    result, interrupted = separate(mixture, found, output, options, device)
+    listening = SURE if weights == WeightsName.sure else None
+    result, interrupted = separate(mixture, found, output, options, device, listening)
     print(result.summary())
     print(f"results: {output}")
     if interrupted:
@@ -242,7 +258,12 @@ def parts_of_chains(method: MethodName, **given: Any) -> dict[str, Any]:
 
 
 def separate(
-    mixture: Mixture, found: DustModel, output: Path, options: Options, device: str
+    mixture: Mixture,
+    found: DustModel,
+    output: Path,
+    options: Options,
+    device: str,
+    listening: Sureness | None = None,
 ) -> tuple[Posterior, bool]:
     """Infer with a progress bar, and write the files: after Ctrl-C, of what is there. Also whether
     Ctrl-C was pressed.
@@ -257,7 +278,7 @@ def separate(
     with gentle_interrupts() as interrupts:
         with stages() as show:
             progress = interrupts.heeded_by(show)
-            posterior = infer(mixture, found, noise, options, progress, device)
+            posterior = infer(mixture, found, noise, options, progress, device, listening)
         with interrupts.waiting():
             write(output, mixture, posterior, noise, options.seed)
     return posterior, interrupts.asked

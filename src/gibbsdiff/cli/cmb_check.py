@@ -19,7 +19,19 @@ from gibbsdiff.cli.cmb import (
     parts_of_chains,
     separate,
 )
-from gibbsdiff.cli.parts import Mean, Preset, Sampler, Starts, WarmUp
+from gibbsdiff.cli.parts import (
+    DustWeights,
+    Mean,
+    Preset,
+    Sampler,
+    Starts,
+    WarmUp,
+    WeightedChains,
+    WeightsName,
+    check_weights,
+    suffix,
+    unusual,
+)
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.cli.sbc import Cluster, Device, MethodName, Seed
 
@@ -47,6 +59,8 @@ def check(
     sampler: Sampler = None,
     warm_up: WarmUp = None,
     mean: Mean = None,
+    weights: DustWeights = None,
+    weighted_chains: WeightedChains = False,
     calls: SampleCalls = None,
     chain_calls: ChainCalls = None,
     samples: Annotated[int, typer.Option(help="Pairs of maps for spectra.", min=2)] = 16,
@@ -80,7 +94,9 @@ def check(
         sampler=sampler,
         warm_up=warm_up,
         mean=mean,
+        weighted_chains=weighted_chains or None,
     )
+    check_weights(preset, weights, weighted_chains, WeightsName.none)
     parts |= {"calls": calls, "chain_calls": chain_calls}
     how = options_of(**parts, method=method.value, chains=chains, draws=draws)
     name_of_model = model if preset is None else str(model_name(size, model, preset))
@@ -96,16 +112,18 @@ def check(
         samples=samples,
         seed=seed,
         device=device,
+        weights=None if preset is not None else (weights or WeightsName.none).value,
         **({"burn_in": how.burn_in} | parts),
     )
     mixture_of(run, 0)  # trouble with the files shows before the work is done
     out.mkdir(parents=True, exist_ok=True)
-    name = f"{preset or method.value}-{size}"
+    special = unusual(weights, weighted_chains, WeightsName.none)
+    name = f"{preset or method.value}-{size}{suffix(special)}"
     with mapper(cluster) as work, bar_for("mocks", mocks) as done:
         records = check(run, mocks, out / f"{name}.jsonl", work, done)
     names = CMBNoise().names
     way = method.value if preset is None else f"preset {preset}"
-    heading = f"# {mocks} mocks of {size}², {way}, seed {seed}"
+    heading = f"# {mocks} mocks of {size}², {', '.join([way, *special])}, seed {seed}"
     text = verdict.markdown(records, names, heading)
     write_atomically(out / f"{name}.md", text)
     found = verdict.summary(records, names)

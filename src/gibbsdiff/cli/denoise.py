@@ -9,7 +9,18 @@ from typing import Annotated, Any
 import typer
 
 from gibbsdiff.cli.app import app, say
-from gibbsdiff.cli.parts import Mean, Model, Preset, Sampler, Starts, WarmUp
+from gibbsdiff.cli.parts import (
+    Mean,
+    Model,
+    Preset,
+    Sampler,
+    Starts,
+    WarmUp,
+    WeightedChains,
+    Weights,
+    WeightsName,
+    check_weights,
+)
 from gibbsdiff.errors import InputError
 
 
@@ -100,6 +111,8 @@ def denoise(
     sampler: Sampler = None,
     warm_up: WarmUp = None,
     mean: Mean = None,
+    weights: Weights = None,
+    weighted_chains: WeightedChains = False,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="File that Gibbs chains of one picture are kept in, and go on from."),
@@ -136,17 +149,20 @@ def denoise(
         "--starts": starts is not None,
         "--warm-up": warm_up is not None,
         "--mean": mean is not None,
+        "--weighted-chains": weighted_chains,
         "--checkpoint": checkpoint is not None,
     }
     of_both = {
         "--method": method != Method.auto,
         "--chains": chains is not None,
         "--draws": draws is not None,
+        "--weights": weights is not None,
     }
     how = _method(method, _given(of_marginal), _given(of_gibbs))
     known = {n: v for n, v in (("sigma", sigma), ("phi", phi)) if v is not None}
     if _is_all_known(noise, known) and (idle := _given(of_both | of_marginal | of_gibbs)):
         raise InputError(f"{idle[0]}: the noise is given, and nothing is left to infer but x")
+    check_weights(preset, weights, weighted_chains)
 
     from gibbsdiff.cli.pictures import Wishes, denoise_files, denoise_stream, find, prepare
     from gibbsdiff.diffusion.boundary import on_device
@@ -181,6 +197,8 @@ def denoise(
         "sampler": sampler,
         "warm_up": warm_up,
         "mean": mean,
+        "weights": weights,
+        "weighted_chains": weighted_chains,
         "checkpoint": checkpoint,
         "tile": tile,
         "seed": seed,
@@ -190,6 +208,8 @@ def denoise(
         for name, value in options.items()
         if value is not None
     }
+    if weights == WeightsName.none:
+        given["weights"] = None
     wishes = Wishes(output, figure, posterior, clobber, given)
     if output is not None:
         prepare(output, many)

@@ -105,6 +105,14 @@ def gaussian(
         ),
     ] = False,
     density: Density = None,
+    random_weights: Annotated[
+        bool,
+        typer.Option(
+            "--random-weights",
+            help="Of marginal: weigh places by one random map, the same in all runs. Coverage "
+            "must be nominal for any weights that are given.",
+        ),
+    ] = False,
     batch: Batch = 50,
     seed: Seed = 0,
     cluster: Cluster = None,
@@ -129,7 +137,10 @@ def gaussian(
             "sampler": (sampler, None),
             "warm_up": (warm_up, None),
         },
-        marginal={"density": (density, DensityName.laplace)},
+        marginal={
+            "density": (density, DensityName.laplace),
+            "random_weights": (random_weights or None, None),
+        },
     )
     if method == MethodName.gibbs:
         part = 5 if preset else 3
@@ -144,6 +155,7 @@ def gaussian(
         arguments["step_by_step"] = True
     configuration = CalibrationRun("gaussian", arguments, seed, min(batch, runs))
     name = f"gaussian-{preset or method.value}-{noise.value}-{size}"
+    name += "-random-weights" if random_weights else ""
     run_and_show(configuration, runs, out, name, cluster)
 
 

@@ -8,7 +8,18 @@ from typing import Annotated, Any
 
 import typer
 
-from gibbsdiff.cli.parts import Preset, Sampler, Starts, WarmUp
+from gibbsdiff.cli.parts import (
+    DustWeights,
+    Preset,
+    Sampler,
+    Starts,
+    WarmUp,
+    WeightedChains,
+    WeightsName,
+    check_weights,
+    suffix,
+    unusual,
+)
 from gibbsdiff.cli.sbc import (
     Batch,
     Cluster,
@@ -68,6 +79,8 @@ def cosmo(
     starts: Starts = None,
     sampler: Sampler = None,
     warm_up: WarmUp = None,
+    weights: DustWeights = None,
+    weighted_chains: WeightedChains = False,
     calls: Annotated[
         int | None,
         typer.Option(
@@ -94,6 +107,9 @@ def cosmo(
         raise InputError(f"--signal {kind.value}: maps, --dust, are for the signal dust alone")
     if kind == SignalName.gaussian and calls is not None:
         raise InputError("--calls: of a network; one call draws Gaussian dust exactly")
+    if kind == SignalName.gaussian and (weights is not None or weighted_chains):
+        name = "--weights" if weights is not None else "--weighted-chains"
+        raise InputError(f"{name}: of a network; Gaussian dust is known exactly everywhere")
     of_chains = {
         "chains": (chains, 4),
         "iterations": (iterations, 60 if preset else 120),
@@ -104,11 +120,16 @@ def cosmo(
         "starts": (starts, None),
         "sampler": (sampler, None),
         "warm_up": (warm_up, None),
+        "weighted_chains": (weighted_chains or None, None),
     }
     arguments: dict[str, Any] = {"size": size, "method": method.value, "device": device}
     arguments |= options_of_method(method, gibbs=of_chains, marginal={})
+    check_weights(preset, weights, weighted_chains, WeightsName.none)
+    if weights is not None:
+        arguments["weights"] = weights.value
     configuration = patches_run(dust, model, seed, min(batch, runs), **arguments)
-    name = f"cosmo-{kind.value}-{preset or method.value}-{size}"
-    title = f"σ, H0 and ω_b uniform on the prior box, {size}²"
+    special = unusual(weights, weighted_chains, WeightsName.none)
+    name = f"cosmo-{kind.value}-{preset or method.value}-{size}{suffix(special)}"
+    title = ", ".join(["σ, H0 and ω_b uniform on the prior box", f"{size}²", *special])
     both = kind == SignalName.dust
     run_paired(configuration, runs, out, name, title, PARAMETERS, cluster, both)

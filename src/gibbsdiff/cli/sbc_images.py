@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from gibbsdiff.cli.parts import Model, Preset, Sampler, Starts, WarmUp
+from gibbsdiff.cli.parts import (
+    Model,
+    Preset,
+    Sampler,
+    Starts,
+    WarmUp,
+    WeightedChains,
+    Weights,
+    check_weights,
+    suffix,
+    unusual,
+)
 from gibbsdiff.cli.progress import bar_for
 from gibbsdiff.cli.sbc import (
     Batch,
@@ -55,6 +66,8 @@ def images(
     starts: Starts = None,
     sampler: Sampler = None,
     warm_up: WarmUp = None,
+    weights: Weights = None,
+    weighted_chains: WeightedChains = False,
     calls: Calls = None,
     model: Model = None,
     hold_out_every: Annotated[
@@ -87,12 +100,18 @@ def images(
             "sampler": (sampler, None),
             "warm_up": (warm_up, None),
             "preset": (preset, None),
+            "weighted_chains": (weighted_chains or None, None),
         },
         marginal={"stages": (stages, 2), "density": (density, DensityName.laplace)},
     )
+    check_weights(preset, weights, weighted_chains)
+    if weights is not None:
+        arguments["weights"] = weights.value
     configuration = photographs_run(data, seed, min(batch, runs), model, **arguments)
-    title = f"σ uniform on [{sigma_range[0]:g}, {sigma_range[1]:g}], {size}²"
-    name = f"images-{preset or method.value}-{size}"
+    special = unusual(weights, weighted_chains)
+    prior = f"σ uniform on [{sigma_range[0]:g}, {sigma_range[1]:g}]"
+    title = ", ".join([prior, f"{size}²", *special])
+    name = f"images-{preset or method.value}-{size}{suffix(special)}"
     run_paired(configuration, runs, out, name, title, PARAMETERS, cluster)
 
 

@@ -15,7 +15,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from gibbsdiff.cosmo.infer import DustModel, dust_model, model_name, options_for, patch_problem
+from gibbsdiff.cosmo.infer import (
+    SURE,
+    DustModel,
+    dust_model,
+    model_name,
+    options_for,
+    patch_problem,
+)
 from gibbsdiff.cosmo.infer import model_digest as digest_of_model
 from gibbsdiff.cosmo.mock import held_out
 from gibbsdiff.data.images import turned
@@ -30,6 +37,7 @@ from gibbsdiff.evidence.calibration.methods import (
 )
 from gibbsdiff.evidence.calibration.paired import PairedParameters
 from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
+from gibbsdiff.evidence.weights import WeightsName, weights_named
 from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.presets import denoiser_for
 from gibbsdiff.inference.problem import Method, Problem, SamplerName, Starts, WarmUp
@@ -62,6 +70,8 @@ def patches(
     starts: Starts | None = None,
     sampler: SamplerName | None = None,
     adaptation: WarmUp | None = None,
+    weights: WeightsName = "none",
+    weighted_chains: bool = False,
     device: str = "cpu",
 ) -> CalibrationProblem:
     """Gaussian dust with the spectrum of simulated dust; or maps of the file `dust` that the model
@@ -69,7 +79,8 @@ def patches(
 
     Both methods as `gibbsdiff cmb infer` runs them, by a preset if it is given. Maps are judged
     twice: by the posterior as it is, and with the network's own error. Gaussian dust needs one call
-    for a draw of x, and has no such error.
+    for a draw of x, and has no such error. `weights` of places in the score of φ: where the network
+    is "sure", or "none"; `weighted_chains` have them as well.
     """
     if size < SMALLEST:
         raise InputError(f"size: {size} pixels; at least {SMALLEST} are needed")
@@ -77,6 +88,9 @@ def patches(
         raise InputError(f"method {method}: gibbs or marginal")
     if preset is not None and method == "marginal":
         raise InputError(f"preset {preset}: it is of Gibbs chains, not of the {method} method")
+    if dust is None and weighted_chains:
+        raise InputError("weighted_chains: of a network; Gaussian dust is known exactly everywhere")
+    rule = SURE if weights_named(weights) else None
     noise = CMBNoise()
     given: dict[str, Any] = {"starts": starts, "sampler": sampler, "adaptation": adaptation}
     if dust is None and preset is None:
@@ -85,7 +99,9 @@ def patches(
         calls = None if sampler == "ddpm" else calls or 1
     given |= {"chains": chains, "calls": calls, "preset": preset}
     options = (
-        marginal_options() if method == "marginal" else chain_options(iterations, burn_in, **given)
+        marginal_options(weighted_chains=weighted_chains)
+        if method == "marginal"
+        else chain_options(iterations, burn_in, weighted_chains=weighted_chains, **given)
     )
     nothing = torch.zeros(1, 1, size, size)
     if dust is None:
@@ -105,7 +121,7 @@ def patches(
     maps(Streams(0, []))  # a file that is not there is found before any work
 
     def mixture(y: Tensor, keys: tuple[Key, ...]) -> Problem:
-        return patch_problem(y, denoiser, found.signal, noise, found.moments, keys)
+        return patch_problem(y, denoiser, found.signal, noise, found.moments, keys, listening=rule)
 
     check_fit(mixture(nothing, ()), options)
     run = inference_method(mixture, options, longer=longer, paired=True)
@@ -157,7 +173,9 @@ def patches_run(
     batch: int = 10,
     **arguments: Any,
 ) -> CalibrationRun:
-    """The problem "dust": the digests of the maps and of the model are part of it."""
+    """The problem "dust": the digests of the maps and of the model are part of it, and so is the
+    name of the weights, unless there is a preset, which has none.
+    """
     known = dict(arguments)
     if dust is None:
         if model is not None:
@@ -167,6 +185,8 @@ def patches_run(
         size = int(known.get("size", 128))
         if known.get("preset") is not None:
             model = model_name(size, model, known["preset"])
+        else:
+            known.setdefault("weights", "none")
         dust_model(size, model)
         known["model_digest"] = digest_of_model(size, model)
         known["model"] = None if model is None else str(model)

@@ -16,13 +16,14 @@ from torch import Tensor
 
 from gibbsdiff.cosmo.bands import BandSpectra, compare
 from gibbsdiff.cosmo.gaussian import gaussian_sd
-from gibbsdiff.cosmo.infer import DustModel, dust_model, infer, options_of
+from gibbsdiff.cosmo.infer import SURE, DustModel, dust_model, infer, options_of
 from gibbsdiff.cosmo.mock import Mixture, held_out, mock
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.evidence.calibration.ranks import rank_fraction
 from gibbsdiff.evidence.calibration.store import read, write
 from gibbsdiff.evidence.cluster import Mapper, serial
+from gibbsdiff.evidence.weights import WeightsName
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.problem import Mean, Method, Options, SamplerName, Starts, WarmUp
 from gibbsdiff.noise.cmb import CMBNoise
@@ -54,6 +55,8 @@ class MockRun:
     sampler: SamplerName | None = None
     adaptation: WarmUp | None = None
     mean: Mean | None = None
+    weights: WeightsName | None = None
+    weighted_chains: bool | None = None
 
     def __post_init__(self) -> None:
         if self.samples < 2:
@@ -68,7 +71,8 @@ class MockRun:
     def options(self, seed: int) -> Options:
         """How a mock is inferred."""
         facts = ("dust", "dust_digest", "model", "model_digest", "size", "seed", "device")
-        chosen = {name: value for name, value in asdict(self).items() if name not in facts}
+        other = (*facts, "weights")
+        chosen = {name: value for name, value in asdict(self).items() if name not in other}
         return options_of(**chosen, seed=seed)
 
 
@@ -145,7 +149,10 @@ def examine(run: MockRun, index: int) -> MockRecord:
     """Infer one mock and note what came out: a pure function of plain data."""
     found, noise = _model(run.size, run.model), CMBNoise()
     mixture, seed = mixture_of(run, index)
-    posterior = infer(mixture, found, noise, run.options(seed), device=run.device)
+    listening = SURE if run.weights == "sure" else None
+    posterior = infer(
+        mixture, found, noise, run.options(seed), device=run.device, listening=listening
+    )
     if posterior.interrupted:  # half a posterior would spoil the table
         raise KeyboardInterrupt
     return judge(index, mixture, posterior, found, noise, seed)

@@ -23,12 +23,13 @@ from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, Wavevectors, power
 from gibbsdiff.inference import pipeline
-from gibbsdiff.inference.marginal import Mode
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.presets import check_preset, denoiser_for, with_preset
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.search import Mode
+from gibbsdiff.inference.weights import Sureness
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.pretrained import available, find, format_of, load_spectral, read_card, signal_of
@@ -47,6 +48,8 @@ MODELS: dict[str | None, dict[int, str]] = {
 BETA_MIN, BETA_MAX = 0.1, 2.02
 MOMENTS = ".moments.npz"  # ending of a model's moment network
 FLOOR = 0.02  # the least σ that networks were trained on: the last step starts there
+#: Weights of eq. (14) on dust, if they are asked for: its errors are everywhere alike.
+SURE = Sureness(0.01, 6.0, 3.0, 0.0)
 TRIALS = 8  # draws that samples of dust are matched to the moments of one call by
 
 
@@ -199,6 +202,7 @@ def patch_problem(
     moments: MomentStart | None = None,
     keys: Sequence[Key] = (),
     seed: int = 0,
+    listening: Sureness | None = None,
 ) -> Problem:
     """Periodic patches y (B, 1, H, W): both methods see all of y - x.
 
@@ -226,6 +230,7 @@ def patch_problem(
         paper_starts=partial(paper_starts, noise=noise, moments=moments),
         process=process_for(noise, shape),
         least_information=least_information,
+        listening=listening,
         keys=tuple(keys),
     )
 
@@ -263,6 +268,7 @@ def infer(
     options: Options,
     progress: Progress = silent,
     device: str = "cpu",
+    listening: Sureness | None = None,
 ) -> Posterior:
     """The joint posterior p(dust, σ, H0, ω_b | y) of one mixture.
 
@@ -274,6 +280,7 @@ def infer(
     if few and options.chain_calls is None and denoiser.error_model:
         options = replace(options, chain_calls=1)
     y = mixture.y[None]
-    problem = patch_problem(y, denoiser, found.signal, noise, found.moments, seed=options.seed)
+    known = (denoiser, found.signal, noise, found.moments)
+    problem = patch_problem(y, *known, seed=options.seed, listening=listening)
     (posterior,) = pipeline.infer(problem, options_for(found, noise, options), progress)
     return replace(posterior, unit=mixture.unit, truth=mixture.truth)

@@ -17,6 +17,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import REFERENCE, between_references, filtered
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.search import find_mode
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.streams import Streams
 from gibbsdiff.training.optimizer import Schedule, optimizers
@@ -187,7 +188,7 @@ def compare_starts(
 
 def _mode_from(start: Start, noise: StationaryNoise, denoiser: Denoiser, spent: list[int]) -> Start:
     def found(y: Tensor) -> Tensor:
-        mode = Marginal(y, noise, denoiser).mode(start(y))
+        mode = find_mode(Marginal(y, noise, denoiser), start(y))
         spent.append(mode.calls)
         return mode.phi
 

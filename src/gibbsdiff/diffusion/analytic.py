@@ -41,7 +41,7 @@ class GaussianDenoiser(Denoiser):
     For noise that is diagonal in pixels D = m + S_x (S_x + Σ)⁻¹ (z - m), by conjugate gradients.
     """
 
-    error_model = True
+    error_model = exact = differentiable = True
 
     def __init__(self, signal: Signal) -> None:
         self.signal = signal
@@ -98,7 +98,7 @@ class MixtureDenoiser(Denoiser):
     (C, H, W//2+1); all have the same shape.
     """
 
-    error_model = True
+    error_model = exact = differentiable = True
 
     def __init__(
         self, weights: Sequence[float], means: Sequence[Tensor], spectra: Sequence[Tensor]
@@ -170,6 +170,11 @@ class MixtureError(Covariance):
     def pixel_variance(self) -> Tensor:
         """That of V, and Σ_j spread_j² in opponent colours."""
         return self.within.pixel_variance() + sum(s.square() for s in self._opponent())
+
+    def through(self, gain: Tensor) -> MixtureError:
+        """Both parts through the filter."""
+        spread = torch.stack([from_opponent(filtered(s, gain)) for s in self._opponent()])
+        return MixtureError(self.within.through(gain), spread)
 
     def draw(self, rng: Streams, channels: int) -> Tensor:
         """The Gaussian with the mixture's covariance."""

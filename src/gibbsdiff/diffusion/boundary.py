@@ -8,7 +8,7 @@ from itertools import chain
 import torch
 from torch import Tensor, nn
 
-from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, as_denoiser
+from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, NoiseError, as_denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.noise.covariance import NoiseCovariance
 
@@ -36,6 +36,7 @@ class _OnDevice(Denoiser):
     def __init__(self, inner: Denoiser, device: torch.device, dtype: torch.dtype | None) -> None:
         self.inner, self.device, self.dtype = inner, device, dtype
         self.channels, self.error_model = inner.channels, inner.error_model
+        self.exact, self.differentiable = inner.exact, inner.differentiable
         self.adaptable, self.scatter = inner.adaptable, inner.scatter
         self.process = inner.process
 
@@ -48,6 +49,10 @@ class _OnDevice(Denoiser):
     def with_derivative_error(self, seed: int = 0) -> Denoiser:
         """The inner denoiser's, on the same device."""
         return self._same(self.inner.with_derivative_error(seed))
+
+    def noise_error(self, *, weighted: bool = False) -> NoiseError | None:
+        """The inner denoiser's."""
+        return self.inner.noise_error(weighted=weighted)
 
     def adapted(self, z: Tensor, noise: NoiseCovariance) -> Denoiser:
         """The inner denoiser's, on the same device."""

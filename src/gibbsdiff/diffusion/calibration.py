@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from gibbsdiff.diffusion.denoiser import NoiseError
 from gibbsdiff.fourier import Shape, between_references
 
 #: Knots of log(N/S_x): from noise 1e4 times weaker than the signal to 1e4 times stronger.
@@ -18,7 +19,8 @@ class Calibration:
     """log c(|k|, N/S_x) per opponent channel, (C, 8, 10), bilinear in log|k| and log(N/S_x).
 
     `scatter` (8 C, 8 C), channels outermost, is what changes from image to image, eq. (12): the
-    second moment of ρ in N̂/N - 1 = ρ q, with N̂ = |y-D|² + Ê, Ê of eq. (13) and q the `overlap`.
+    second moment of ρ in N̂/N - 1 = ρ q, with N̂ = |y-D|² + Ê, Ê of eq. (13) and q the `overlap`,
+    around the `bias` (8 C,), its median; `weighted` has both for the weights of eq. (14).
     `gain`, a table like log c, corrects the mean to D + gain ∗ (y-D): an error x-D that goes
     with y-D could have been removed, and would count twice in N̂.
     """
@@ -26,6 +28,8 @@ class Calibration:
     log_c: Tensor
     scatter: Tensor
     gain: Tensor | None = None
+    bias: Tensor | None = None
+    weighted: NoiseError | None = None
 
     def factor(self, N: Tensor, S_x: Tensor, shape: Shape) -> Tensor:
         """c in every mode: N (B, 1, H, W//2+1), S_x (1, C, H, W//2+1) -> (B, C, H, W//2+1)."""

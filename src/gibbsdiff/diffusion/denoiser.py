@@ -24,6 +24,15 @@ class Estimate(NamedTuple):
     error: Covariance | None = None
 
 
+class NoiseError(NamedTuple):
+    """Median (8 C,) over images of ρ in N̂/N - 1 = ρ q, eq. (12), and E[ρ ρᵀ] around it
+    (8 C, 8 C), at the reference frequencies, channels outermost.
+    """
+
+    bias: Tensor
+    scatter: Tensor
+
+
 class Denoiser(ABC):
     """E[x | z] for a batch z: the one method that a denoiser must have is the call.
 
@@ -40,10 +49,14 @@ class Denoiser(ABC):
     error_model: bool = False
     """Whether `Estimate.error` is a model of x - D, with a spectrum and a pixel variance
     wherever the noise is stationary."""
+    exact: bool = False
+    """Whether that error is Cov[x | z] itself, not a model of it."""
+    differentiable: bool = False
+    """Whether PyTorch can differentiate D by z, as eq. (13) does."""
     adaptable: bool = False
     """Whether `adapted` corrects the error model for one image."""
     scatter: Tensor | None = None
-    """E[ρ ρᵀ] of eq. (12), (8 C, 8 C), channels outermost; None: its error model is exact."""
+    """Cov ρ of eq. (12), (8 C, 8 C), channels outermost; None: its error model is exact."""
     dtype: torch.dtype | None = None
     """The floating-point type that it computes in; None: that of z."""
     process: Process | None = None
@@ -59,6 +72,13 @@ class Denoiser(ABC):
         The seed is that of the random phases of the probe.
         """
         return self
+
+    def noise_error(self, *, weighted: bool = False) -> NoiseError | None:
+        """What the noise that it leaves is off by, eq. (12); `weighted`: in the places where it is
+        sure, eq. (14). None: nothing is known, or nothing is wrong.
+        """
+        scatter = self.scatter
+        return None if scatter is None else NoiseError(scatter.new_zeros(len(scatter)), scatter)
 
     def adapted(self, z: Tensor, noise: NoiseCovariance) -> Denoiser:
         """The same denoiser, its error model corrected for the one image z (1, C, H, W)."""
@@ -94,7 +114,8 @@ class _FromCallable(nn.Module, Denoiser):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
-        for name in ("channels", "error_model", "adaptable", "scatter", "process"):
+        kept = ("channels", "error_model", "exact", "differentiable", "adaptable", "process")
+        for name in (*kept, "scatter"):
             if hasattr(function, name):
                 setattr(self, name, getattr(function, name))
 
@@ -116,6 +137,14 @@ class _FromCallable(nn.Module, Denoiser):
     def with_derivative_error(self, seed: int = 0) -> Denoiser:
         """The callable's, if it has one."""
         return self._changed("with_derivative_error", seed)
+
+    def noise_error(self, *, weighted: bool = False) -> NoiseError | None:
+        """The callable's, if it has one."""
+        own = getattr(self.function, "noise_error", None)
+        if own is None:
+            return super().noise_error(weighted=weighted)
+        found: NoiseError | None = own(weighted=weighted)
+        return found
 
     def adapted(self, z: Tensor, noise: NoiseCovariance) -> Denoiser:
         """The callable's, if it has one."""

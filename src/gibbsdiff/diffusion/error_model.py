@@ -32,6 +32,10 @@ class NetworkError(Covariance):
         spread = torch.fft.rfft2(kernel) * torch.fft.rfft2(self.log_variance.exp())
         return torch.fft.irfft2(spread, s=shape)
 
+    def through(self, gain: Tensor) -> NetworkError:
+        """G times the gain."""
+        return replace(self, G=self.G * gain)
+
     def draw(self, rng: Streams, channels: int) -> Tensor:
         """G ∗ (e^{v/2} · white)."""
         v = self.log_variance

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from gibbsdiff.diffusion.calibration import Calibration, between
-from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, dtype_of
+from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, NoiseError, dtype_of
 from gibbsdiff.diffusion.error_model import NetworkError, by_heads, calibration_for_one
 from gibbsdiff.diffusion.signal import Signal, Wiener, wiener
 from gibbsdiff.diffusion.tweedie import derivative, own_factor
@@ -42,8 +42,7 @@ class SpectralDenoiser(nn.Module, Denoiser):
             leaves the error to heads and calibration.
     """
 
-    error_model = True
-    adaptable = True
+    error_model = differentiable = adaptable = True
 
     def __init__(
         self,
@@ -67,6 +66,16 @@ class SpectralDenoiser(nn.Module, Denoiser):
     def scatter(self) -> Tensor | None:  # type: ignore[override]
         """The calibration's, eq. (12)."""
         return None if self.calibration is None else self.calibration.scatter
+
+    def noise_error(self, *, weighted: bool = False) -> NoiseError | None:
+        """The calibration's; where it was not measured with weights, that without them."""
+        table = self.calibration
+        if table is None:
+            return None
+        if weighted and table.weighted is not None:
+            return table.weighted
+        bias = table.scatter.new_zeros(len(table.scatter)) if table.bias is None else table.bias
+        return NoiseError(bias, table.scatter)
 
     @property
     def dtype(self) -> torch.dtype | None:  # type: ignore[override]

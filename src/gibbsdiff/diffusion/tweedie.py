@@ -7,13 +7,17 @@ from the image are off by some 10 %.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from gibbsdiff.fourier import (
+    REFERENCE,
+    Shape,
     between_references,
     fft,
     from_opponent,
@@ -24,6 +28,7 @@ from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.streams import Streams
 
 FEW = 4.0  # modes that a prediction counts for beside those that a probe measures in a band
+BANDS = 20  # of log|k| in which a probe is averaged
 MOST = 4.0  # factor by which a probe may correct a prediction
 
 Aux = TypeVar("Aux")
@@ -42,14 +47,87 @@ def derivative(
     scatter. N^½ makes the matrix symmetric: modes with little noise would otherwise add their
     scatter to all others. The same probe at every call makes a score that uses it smooth in φ.
     """
-    # A key of its own: a probe equal to the noise in z would not be independent of it.
-    stream = Streams(seed, [(13, 13, 13)])
-    white = fft(stream.normal(z.shape[1], *noise.shape, dtype=z.dtype).to(z.device))
-    u, root = white / white.abs(), noise.power.sqrt()
+    u, root = _phases(z, seed), noise.power.sqrt()
     probe = from_opponent(torch.fft.irfft2(u * root, s=noise.shape, norm="ortho"))
     found: Any = torch.func.jvp(mean_of, (z,), (probe.expand_as(z).contiguous(),), has_aux=True)
     mean, moved, aux = found
     return mean, (u.conj() * fft(to_opponent(moved))).real / root, aux
+
+
+def windowed_error(
+    mean_of: Callable[[Tensor], tuple[Tensor, Tensor]],
+    y: Tensor,
+    N: Tensor,
+    window: Tensor | None,
+    seed: int = 0,
+) -> tuple[Tensor, Tensor]:
+    r"""D(y), and Ê/N of what a window v keeps of the whitened error, (B, C, H, W//2+1), eq. (14):
+
+        Ê/N = ū · F( v F*[N^(-½) F( ∂D/∂y F*[N^½ F(v F*u)] )] ) / mean v²
+
+    averaged in bands of log|k|. `mean_of` returns D and a prediction s of Ê/N without a window,
+    as if the error were stationary: what the window makes of s is known without a probe, so that
+    the probe has to find only by how much the error is another one.
+
+    Arguments:
+        y: (B, C, H, W); spectra are those of its opponent colours.
+        N: The noise's power, (B, 1 or C, H, W//2+1).
+        window: v (B, 1, H, W); None is 1.
+    """
+    shape, root = (y.shape[-2], y.shape[-1]), N.sqrt()
+    u = _phases(y, seed)
+    v = None if window is None else window.to(y)
+
+    def through_window(field: Tensor) -> Tensor:
+        """From modes to modes, multiplied by v in between."""
+        if v is None:
+            return field
+        return fft(v * torch.fft.irfft2(field, s=shape, norm="ortho"))
+
+    tried = through_window(u.expand(len(y), -1, -1, -1))
+    probe = from_opponent(torch.fft.irfft2(root * tried, s=shape, norm="ortho"))
+    found: Any = torch.func.jvp(mean_of, (y,), (probe.contiguous(),), has_aux=True)
+    mean, moved, s = found
+    gone = fft(to_opponent(moved)) / root - s * tried
+    size = 1.0 if v is None else v.square().mean((-2, -1), keepdim=True)
+    off = (u.conj() * through_window(gone)).real / size
+    return mean, through(s, window) + _in_bands(off, shape)
+
+
+def through(s: Tensor, window: Tensor | None) -> Tensor:
+    """What a window leaves of a stationary spectrum s: its convolution with |v̂|²/Σ|v̂|²."""
+    if window is None:
+        return s
+    shape = (window.shape[-2], window.shape[-1])
+    kernel = torch.fft.irfft2(torch.fft.rfft2(window.to(s)).abs().square(), s=shape)
+    kernel = kernel / kernel[..., :1, :1]
+    return torch.fft.rfft2(torch.fft.irfft2(s, s=shape) * kernel).real
+
+
+def _in_bands(values: Tensor, shape: Shape) -> Tensor:
+    """Means over bands of log|k|, diluted by `FEW` modes of zero, in every mode."""
+    index, modes = _bands(shape)
+    weight = half_plane(shape).weight.to(values)
+    sums = values.new_zeros(*values.shape[:2], len(modes))
+    sums.index_add_(2, index.to(values.device), values.flatten(2) * weight)
+    return (sums / (modes.to(values) + FEW))[..., index].reshape(values.shape)
+
+
+@lru_cache(maxsize=8)
+def _bands(shape: Shape) -> tuple[Tensor, Tensor]:
+    """The band of every mode, and how many modes each has."""
+    modes = half_plane(shape)
+    edges = torch.logspace(math.log10(REFERENCE[0]), math.log10(0.7), BANDS, dtype=torch.float64)
+    index = torch.bucketize(modes.k, edges)
+    return index, torch.zeros(BANDS + 1, dtype=torch.float64).index_add(0, index, modes.weight)
+
+
+def _phases(z: Tensor, seed: int) -> Tensor:
+    """Random phases of a real field in the channels of z, (1, C, H, W//2+1)."""
+    # A key of its own: a probe equal to the noise in z would not be independent of it.
+    stream = Streams(seed, [(13, 13, 13)])
+    white = fft(stream.normal(*z.shape[1:], dtype=z.dtype).to(z.device))
+    return white / white.abs()
 
 
 def own_factor(share: Tensor, J: Tensor, noise: SpectralCovariance) -> Tensor:

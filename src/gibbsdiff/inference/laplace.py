@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.inference.marginal import Marginal, Mode
+from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.potential import fitted, gaussian, resampled, runs_away
+from gibbsdiff.inference.search import Mode
 from gibbsdiff.noise.base import LogDensity
 from gibbsdiff.streams import Streams
 
@@ -51,7 +52,10 @@ def draw_phi(
         log_density: LogDensity = gaussian
         name: Density = "laplace"
         if density == "polynomial":
-            fit = _fit(marginal, b, u[b], factor, points, rng)
+            # Of a weighted score H V⁻¹ g has the curvature H V⁻¹ H of the covariance.
+            inverse = torch.linalg.inv(mode.covariance[b]) @ mode.inverse[b]
+            turn = marginal.width[:, None] * inverse / marginal.width
+            fit = _fit(marginal, b, u[b], factor, points, rng, turn)
             calls = points * marginal.cost
             if not runs_away(fit, u[b], factor):
                 log_density, name = fit, "polynomial"
@@ -62,10 +66,16 @@ def draw_phi(
 
 
 def _fit(
-    marginal: Marginal, problem: int, u: Tensor, factor: Tensor, points: int, rng: Streams
+    marginal: Marginal,
+    problem: int,
+    u: Tensor,
+    factor: Tensor,
+    points: int,
+    rng: Streams,
+    turn: Tensor,
 ) -> LogDensity:
     z = 1.4 * rng.normal(points, len(u))[0]
     at = (u + z @ factor.T).clamp(0, 1)
     z = torch.linalg.solve_triangular(factor, (at - u).T, upper=False).T
-    g = marginal.score(at, torch.full((points,), problem)).gradient @ factor
+    g = marginal.score(at, torch.full((points,), problem)).gradient @ turn.T @ factor
     return fitted(z, g)

@@ -2,83 +2,58 @@ r"""p(φ | y) without drawing x: Fisher's identity with the two moments of x | y
 
 ∂_φ log p(y | φ) is the expectation of ∂_φ log p(ε | φ) over ε = y - x given y and φ. Eq. (8) is
 linear in P, so that only E[P | y, φ] = |ŷ - D̂|² + Ê is needed: one call of the denoiser. Ê of a
-network comes from its derivative, eq. (13): its heads know that of one image only to some 10 %.
-Everything here happens in the prior box scaled to [0, 1]^d.
+network comes from its derivative, eq. (13): its heads know that of one image only to some 10 %,
+which is good enough for the first steps of a search. With the weights of eq. (14) both terms are
+those of the places where the network is sure. Everything here happens in the prior box scaled to
+[0, 1]^d.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from gibbsdiff.checks import as_images
-from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
+from gibbsdiff.diffusion.calibration import overlap
+from gibbsdiff.diffusion.denoiser import Denoiser, NoiseError, as_denoiser
+from gibbsdiff.diffusion.error_model import in_every_mode
+from gibbsdiff.diffusion.tweedie import through, windowed_error
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import Wavevectors
+from gibbsdiff.fourier import REFERENCE, Wavevectors, filtered, from_opponent
 from gibbsdiff.inference.observation import ObservationModel, stationary
-from gibbsdiff.inference.progress import Progress, silent
-from gibbsdiff.inference.search import Visited, make_positive_definite, next_step
 from gibbsdiff.inference.uncertainty import pixel_sd
+from gibbsdiff.inference.weights import Sureness, check_maps, excess_of
 from gibbsdiff.noise.base import NoiseModel
+from gibbsdiff.noise.covariance import NoiseCovariance
 from gibbsdiff.noise.stationary import Statistic
 from gibbsdiff.streams import Key, Streams
 
 CHUNK = 2**20  # pixels that the denoiser is shown at once
-SEARCH = "searching for the noise"
 
 
 class ScoreAt(NamedTuple):
-    """What one call of the denoiser says at some φ: D(y), the sd of x around it in every pixel,
-    its error's power Ê and the noise's power N, all in the channels of y.
+    """What one call of the denoiser says at some φ: D(y), its error's power Ê, as far as windows
+    and weights keep it, and the noise's power N, all in the channels of y.
     """
 
     mean: Tensor
-    sd: Tensor
     E: Tensor
     N: Tensor
 
 
 class Score(NamedTuple):
-    """∂_u log p(u | y) (n, d), the information J of eq. (11) (n, d, d), and what they came from."""
+    """∂_u log p(u | y) (n, d), the information J of eq. (11) (n, d, d), the score's variance V,
+    which is another where modes are weighted, eq. (14), and what they came from.
+    """
 
     gradient: Tensor
     information: Tensor
+    variance: Tensor
     at: ScoreAt
-
-
-@dataclass(frozen=True)
-class Mode:
-    """The mode of p(φ | y) for every image (B, d) and the Laplace covariance there (B, d, d).
-
-    `at` is what the denoiser says at the mode; `slopes` (B, d, C, H, W) are ∂D/∂φ there, unless
-    images share φ; `calls` were made per problem; `ended` (B,) says which searches ended.
-    """
-
-    phi: Tensor
-    covariance: Tensor
-    at: ScoreAt
-    calls: int
-    ended: Tensor
-    slopes: Tensor | None = None
-
-    @property
-    def mean(self) -> Tensor:
-        """E[x | y] at the mode."""
-        return self.at.mean
-
-    @property
-    def sd(self) -> Tensor:
-        """The sd of x | y in every pixel: around D at the mode, and what φ's covariance moves D by,
-        to first order.
-        """
-        if self.slopes is None:
-            return self.at.sd
-        moved = torch.einsum("bij,bichw->bjchw", self.covariance.to(self.slopes), self.slopes)
-        return (self.at.sd.square() + (moved * self.slopes).sum(1).clamp(min=0)).sqrt()
 
 
 class Marginal:
@@ -86,6 +61,7 @@ class Marginal:
 
     `shared` images have one φ, such as windows of one picture: scores then add up, and a call
     is counted for each of them. `keys` name the images' random streams, (i,) by default.
+    `weights` w (1 or B, 1, H, W) say where to listen, eq. (14).
     """
 
     def __init__(
@@ -98,6 +74,7 @@ class Marginal:
         shared: bool = False,
         seed: int = 0,
         keys: Sequence[Key] | None = None,
+        weights: Tensor | None = None,
     ) -> None:
         self.denoiser = as_denoiser(denoiser)
         if not self.denoiser.error_model:
@@ -107,8 +84,10 @@ class Marginal:
         self.keys = [(i,) for i in range(len(self.y))] if keys is None else list(keys)
         self.shape = (self.y.shape[-2], self.y.shape[-1])
         self.observation = observation or ObservationModel(noise, self.shape)
+        if weights is not None:
+            maps = check_maps(weights, len(self.y), self.shape)
+            self.observation = self.observation.weighted(maps, len(self.y), together=shared)
         self.width = noise.high - noise.low
-        self._scoring = self.denoiser.with_derivative_error()
 
     @property
     def problems(self) -> int:
@@ -120,54 +99,159 @@ class Marginal:
         """Denoiser calls of one score, per problem."""
         return len(self.y) if self.shared else 1
 
+    @property
+    def plain(self) -> bool:
+        """Whether all modes count alike: then V = J, and H⁻¹ is the covariance."""
+        weights = self.observation.weights
+        return weights is None or weights.modes is None
+
     def phi(self, u: Tensor) -> Tensor:
         """From the unit box to the parameters, never outside by rounding."""
         return torch.minimum(self.noise.low + u * self.width, self.noise.high)
 
     @torch.no_grad()
-    def score(self, u: Tensor, problem: Tensor | None = None) -> Score:
-        """Eq. (11) at u (n, d), for all problems in turn or for the named ones."""
+    def score(self, u: Tensor, problem: Tensor | None = None, *, probe: bool = True) -> Score:
+        """Eq. (11) at u (n, d), for all problems in turn or for the named ones.
+
+        Without a `probe` Ê is the denoiser's own word: a third of the cost.
+        """
         rows, owner = self.rows(len(u), problem)
         phi = self.phi(u)
-        at = self.score_at(phi[owner], rows)
-        expected = self.observation.statistic(self.y[rows] - at.mean, rows, variance=at.E)
-        held = self._in_groups((1 - at.E / at.N).square(), expected)
-        slopes = self.slopes(expected.k, phi)[owner]
-        J = 0.5 * torch.einsum("bm,bim,bjm->bij", held, slopes, slopes)
-        gradient = self.gradient(phi, owner, expected)
-        return Score(gradient, sum_by_owner(J, owner, len(u)), at)
+        at = self.score_at(phi[owner], rows, probe)
+        expected = self.observation.statistic(self.y[rows] - at.mean, rows, at.E, at.N)
+        held = (1 - at.E / at.N).clamp(0, 1).square()
+        h, slopes = self.observation.mode_weights(rows), self.slopes(expected.k, phi)[owner]
+        both = (held, held) if h is None else (h * held, h.square() * held)
+        J, V = (
+            sum_by_owner(
+                0.5 * torch.einsum("bm,bim,bjm->bij", self._in_groups(v, rows), slopes, slopes),
+                owner,
+                len(u),
+            )
+            for v in both
+        )
+        return Score(self.gradient(phi, owner, expected), J, V, at)
 
     @torch.no_grad()
-    def score_at(self, phi: Tensor, rows: Tensor) -> ScoreAt:
+    def score_at(self, phi: Tensor, rows: Tensor, probe: bool = True) -> ScoreAt:
         """One call for each of the named images, at its own φ."""
+        observation = self.observation
+        window = observation.whole_window
+        # What is exact needs a probe only where a window sees parts of the picture.
+        own = self.denoiser
+        probed = probe and own.differentiable and not (own.exact and observation.weights is None)
         parts = []
-        for part in torch.arange(len(rows)).split(max(1, CHUNK // self.y[0, 0].numel())):
-            covariance = self.observation.covariance(phi[part], self.y.dtype)
-            # The chroma noise of an image is the same at every φ but for its spectrum: the score
-            # is then a smooth function of φ.
-            rng = Streams(self.seed, [(*self.keys[i], 1) for i in rows[part].tolist()])
-            shown = self.observation.show(self.y[rows[part]], covariance, rng)
-            mean, error = self._scoring(shown, covariance)
-            sd = pixel_sd(self.observation, error, shown.shape[1])
-            E = None if error is None else error.spectrum()
-            N = covariance.spectrum()
-            if E is None or N is None or sd is None:
-                raise InputError("the marginal method needs a denoiser whose error has a spectrum")
-            taken = (self.observation.take_power(p) for p in (_wide(E, shown), N))
-            parts.append((self.observation.take(mean), sd, *taken))
+        for part in self._chunks(rows):
+            covariance, show = self._shown(phi[part], rows[part])
+            N = observation.take_power(_known(covariance.spectrum()))
+
+            def moments(y: Tensor, covariance=covariance, show=show, N=N) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
+                shown = show(y)
+                mean, error = own(shown, covariance)
+                E = _known(None if error is None else error.spectrum())
+                E = observation.take_power(E.expand(-1, shown.shape[1], -1, -1))
+                return observation.take(mean), E / N
+
+            y, v = self.y[rows[part]], window(rows[part])
+            if probed:
+                mean, share = windowed_error(moments, y, N, v)
+                share = share - self._bias(share)
+            else:
+                mean, share = moments(y)
+                share = share if observation.weights is None else through(share, v)
+            parts.append((mean, share * N, N))
         return ScoreAt(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
-    def adapted(self, mode: Mode) -> tuple[Denoiser, int]:
+    @property
+    def noise_error(self) -> NoiseError | None:
+        """What N̂ is off by over images, eq. (12), with the weights that there are."""
+        return self.denoiser.noise_error(weighted=self.observation.weights is not None)
+
+    def _bias(self, share: Tensor) -> Tensor:
+        """What N̂/N is off by on average, ρ̄ q, eq. (12): as much less of Ê/N makes it right."""
+        known = self.noise_error
+        if known is None:
+            return torch.zeros_like(share)
+        # A grey picture is its luminance alone.
+        rho = known.bias.reshape(-1, len(REFERENCE))[: share.shape[1]].to(share)
+        q = overlap(share, torch.ones_like(share))
+        return in_every_mode(rho, self.shape) * q
+
+    @torch.no_grad()
+    def listening(self, rule: Sureness, phi: Tensor) -> Marginal:
+        """The same score where the denoiser is sure at φ (n, d), by two calls of each image: on y,
+        and on a replicate that tells what such a choice of places makes of the noise.
+        """
+        rows, owner = self.rows(len(phi))
+        channels, found = self.y.shape[1], []
+        for part in self._chunks(rows):
+            at = phi[owner[part]]
+            covariance, show = self._shown(at, rows[part])
+            rng = Streams(self.seed, [(*self.keys[i], 5) for i in rows[part].tolist()])
+            shown = show(self.y[rows[part]])
+            mean, error = self.denoiser(shown, covariance)
+            own = rule.shown(error, covariance, channels)
+            E = _known(None if error is None else error.spectrum()) / _known(covariance.spectrum())
+            s = E.expand(-1, shown.shape[1], -1, -1)[:, :channels]
+            x = mean if error is None else mean + error.draw(rng, shown.shape[1])
+            white = rng.normal(channels, *self.shape, dtype=self.y.dtype)
+            N = self.observation.take_power(_known(covariance.spectrum()))
+            eps = from_opponent(filtered(white, N.sqrt()))
+            _, error = self.denoiser(show(self.observation.take(x) + eps), covariance)
+            found.append((own, rule.shown(error, covariance, channels), white, s))
+        own, other, white, s = (torch.cat(column) for column in zip(*found, strict=True))
+        w, w_other = (rule.weights(part, together=self.shared) for part in (own, other))
+        t = 1.0 if self.observation.window is None else self.observation.window.double()
+        excess = excess_of(t * w_other, t * w, white, together=self.shared)
+        made = copy(self)
+        made.observation = self.observation.weighted(
+            w,
+            len(self.y),
+            together=self.shared,
+            excess=excess,
+            modes=rule.modes_of(s, own, t * w),
+        )
+        return made
+
+    @torch.no_grad()
+    def around(self, phi: Tensor) -> Tensor:
+        """The sd of x around D in every pixel of all images, with the error by ∂D/∂y."""
+        rows, owner = self.rows(len(phi))
+        denoiser, parts = self.denoiser.with_derivative_error(), []
+        for part in self._chunks(rows):
+            covariance, show = self._shown(phi[owner[part]], rows[part])
+            shown = show(self.y[rows[part]])
+            _, error = denoiser(shown, covariance)
+            parts.append(_known(pixel_sd(self.observation, error, shown.shape[1])))
+        return torch.cat(parts)
+
+    def _chunks(self, rows: Tensor) -> Sequence[Tensor]:
+        return torch.arange(len(rows)).split(max(1, CHUNK // self.y[0, 0].numel()))
+
+    def _shown(
+        self, phi: Tensor, rows: Tensor
+    ) -> tuple[NoiseCovariance, Callable[[Tensor], Tensor]]:
+        """Σ_φ of what the denoiser is shown of the named images, and how y is shown."""
+        covariance = self.observation.covariance(phi, self.y.dtype)
+
+        def show(y: Tensor) -> Tensor:
+            # The chroma noise of an image is the same at every φ but for its spectrum: the score
+            # is then a smooth function of φ.
+            rng = Streams(self.seed, [(*self.keys[i], 1) for i in rows.tolist()])
+            return self.observation.show(y, covariance, rng)
+
+        return covariance, show
+
+    def adapted(self, phi: Tensor) -> tuple[Denoiser, int]:
         """The denoiser that x is drawn with, and the calls that it took to make it.
 
-        For a single image the error model of the heads is corrected by ∂D/∂y at the mode. Draws are
+        For a single image the error model of the heads is corrected by ∂D/∂y at φ (1, d). Draws are
         then as good as with ∂D/∂y in every call, at the cost of the heads.
         """
         if not self.denoiser.adaptable or len(self.y) > 1:
             return self.denoiser, 0
-        covariance = self.observation.covariance(mode.phi, self.y.dtype)
-        rng = Streams(self.seed, [(*self.keys[0], 1)])
-        return self.denoiser.adapted(self.observation.show(self.y, covariance, rng), covariance), 1
+        covariance, show = self._shown(phi, torch.zeros(1, dtype=torch.int64))
+        return self.denoiser.adapted(show(self.y), covariance), 1
 
     def gradient(self, phi: Tensor, owner: Tensor, expected: Statistic) -> Tensor:
         """∂_u of the log-likelihood of images' statistics, each at φ[owner], and of the prior."""
@@ -188,58 +272,6 @@ class Marginal:
             columns.append((self.noise.log_power(k, high) - self.noise.log_power(k, low)) / apart)
         return torch.stack(columns, 1)
 
-    def mode(
-        self, start: Tensor | None = None, most: int = 20, progress: Progress = silent
-    ) -> Mode:
-        """Climb from φ (B, d), or the middle of the box, by J⁻¹g with secant corrections.
-
-        At most `most` steps, then d + 1 scores for the covariance.
-        """
-        d = len(self.noise.parameters)
-        total = most + d + 1
-        u = torch.full((self.problems, d), 0.5, dtype=torch.float64)
-        if start is not None:
-            u = ((self.noise.check(start) - self.noise.low) / self.width).expand_as(u).clone()
-        ended = torch.zeros(len(u), dtype=torch.bool)
-        past: list[Visited] = []
-        for step_number in range(most):
-            progress(SEARCH, step_number, total)
-            score = self.score(u)
-            past.append((u, score.gradient))
-            step, short = next_step(u, score.gradient, score.information, past[-d - 1 :])
-            # The step that is found to be short is still taken: it costs nothing.
-            u = torch.where(ended[:, None], u, (u + step).clamp(0, 1))
-            ended = ended | short
-            if bool(ended.all()):
-                break
-        progress(SEARCH, most, total)
-        information, here, slopes = self._observed_information(u)
-        progress(SEARCH, total, total)
-        covariance = torch.linalg.inv(information) * self.width[:, None] * self.width
-        calls = (len(past) + d + 1) * self.cost
-        return Mode(self.phi(u), covariance, here.at, calls, ended, slopes)
-
-    def _observed_information(self, u: Tensor) -> tuple[Tensor, Score, Tensor | None]:
-        """-∂g/∂u by differences of half a standard deviation, towards the inside of the box; the
-        score at u; and ∂D/∂φ by the same differences.
-        """
-        here = self.score(u)
-        J = make_positive_definite(here.information)
-        sd = torch.linalg.inv(J).diagonal(dim1=1, dim2=2).sqrt()
-        columns, slopes = [], []
-        for i in range(u.shape[1]):
-            h = torch.where(u[:, i] > 0.5, -0.5, 0.5) * sd[:, i].clamp(1e-6, 0.2)
-            moved = u.clone()
-            moved[:, i] += h
-            there = self.score(moved)
-            columns.append((here.gradient - there.gradient) / h[:, None])
-            if not self.shared:
-                apart = (h * self.width[i]).to(self.y).view(-1, 1, 1, 1)
-                slopes.append((there.at.mean - here.at.mean) / apart)
-        H = torch.stack(columns, -1)
-        H = make_positive_definite((H + H.mT) / 2, 0.05 * here.information)
-        return H, here, torch.stack(slopes, 1) if slopes else None
-
     def rows(self, n: int, problem: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The images behind n rows of u, and the row that each belongs to."""
         if self.shared:
@@ -247,10 +279,11 @@ class Marginal:
             return torch.arange(images).repeat(n), torch.arange(n).repeat_interleave(images)
         return torch.arange(n) if problem is None else problem, torch.arange(n)
 
-    def _in_groups(self, values: Tensor, statistic: Statistic) -> Tensor:
-        """Σ w · values over channels and groups, as far as the statistic counts them: (B, M)."""
-        summed = self.noise.grouping(self.shape).sum(values.sum(1))
-        return summed if statistic.share is None else summed * statistic.share
+    def _in_groups(self, values: Tensor, rows: Tensor) -> Tensor:
+        """Σ w · values over channels and groups, as far as windows let them count: (B, M)."""
+        grouping = self.noise.grouping(self.shape)
+        counts = 1.0 if self.observation.window is None else (grouping.k.k > 0)
+        return grouping.sum(values.sum(1)) * self.observation.counted(rows)[:, None] * counts
 
 
 def sum_by_owner(values: Tensor, owner: Tensor, count: int) -> Tensor:
@@ -259,5 +292,7 @@ def sum_by_owner(values: Tensor, owner: Tensor, count: int) -> Tensor:
     return out.index_add_(0, owner, values)
 
 
-def _wide(spectrum: Tensor, shown: Tensor) -> Tensor:
-    return spectrum.expand(-1, shown.shape[1], -1, -1)
+def _known(part: Tensor | None) -> Tensor:
+    if part is None:
+        raise InputError("the marginal method needs a denoiser whose error has a spectrum")
+    return part

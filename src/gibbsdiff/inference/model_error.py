@@ -2,7 +2,8 @@ r"""Error bars that know how wrong the network is, eq. (12).
 
 N̂ = |y-D|² + Ê is off by a factor 1 + ρ(|k|) q, q the `overlap` of x-D and y-D, and ρ changes from
 image to image. At the mode g(φ̂, ρ) = 0, so that ∂φ̂/∂ρ = H⁻¹ ∂g/∂ρ with H the information, and
-E[ρ ρᵀ], measured on held-out images, becomes a covariance of φ̂ that adds to the posterior's own.
+Cov ρ, measured on held-out images, becomes a covariance of φ̂ that adds to the posterior's own. The
+mean of ρ is taken off N̂ already.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from torch import Tensor
 
 from gibbsdiff.diffusion.calibration import overlap
 from gibbsdiff.fourier import between_references, half_plane
-from gibbsdiff.inference.marginal import Marginal, Mode, sum_by_owner
+from gibbsdiff.inference.marginal import Marginal, sum_by_owner
+from gibbsdiff.inference.search import Mode
 
 
 @torch.no_grad()
@@ -27,23 +29,28 @@ def response(marginal: Marginal, mode: Mode) -> Tensor:
     hats = between_references(shape) * k.weight
     slopes = marginal.slopes(k, mode.phi)[owner]
     counted = marginal.observation.counted(rows)
-    q = overlap(mode.at.E, mode.at.N).flatten(2).double()
+    q = overlap(mode.at.E, mode.at.N).double()
+    h = marginal.observation.mode_weights(rows)
+    q = (q if h is None else q * h).flatten(2)
     G = 0.5 * torch.einsum("b,bim,bcm,jm->bicj", counted, slopes, q, hats).flatten(2)
     G = sum_by_owner(G, owner, len(mode.phi))
     width = marginal.width
-    unit = mode.covariance / width[:, None] / width
+    unit = mode.inverse / width[:, None] / width
     return width[:, None] * (unit @ G)
 
 
 def model_error(marginal: Marginal, mode: Mode, scatter: Tensor | None = None) -> Tensor | None:
-    """A E[ρ ρᵀ] Aᵀ with A = ∂φ̂/∂ρ, (B, d, d): what the denoiser's own error adds to Cov φ̂.
+    """A Cov ρ Aᵀ with A = ∂φ̂/∂ρ, (B, d, d): what the denoiser's own error adds to Cov φ̂.
 
-    E[ρ ρᵀ] is the denoiser's, unless another is given. None for a denoiser that makes no error.
+    Cov ρ is the denoiser's, unless another is given: that of weighted scores where they are
+    weighted, eq. (14). None for a denoiser that makes no error.
     """
-    scatter = marginal.denoiser.scatter if scatter is None else scatter
     if scatter is None:
-        return None
+        known = marginal.noise_error
+        if known is None:
+            return None
+        scatter = known.scatter
     A = response(marginal, mode)
     # A grey picture is its luminance alone.
-    known = scatter[: A.shape[-1], : A.shape[-1]].double()
-    return A @ known @ A.mT
+    own = scatter[: A.shape[-1], : A.shape[-1]].double()
+    return A @ own @ A.mT

@@ -16,8 +16,9 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import Shape, from_opponent, half_plane, power
+from gibbsdiff.fourier import Shape, filtered, from_opponent, half_plane, power, to_opponent
 from gibbsdiff.identity import digest_of
+from gibbsdiff.inference.weights import Weights, independent_share
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
 from gibbsdiff.noise.stationary import StationaryNoise, Statistic
@@ -40,6 +41,9 @@ class ObservationModel:
 
     `observed` (H, W), for noise without a spectrum: the pixels that its likelihood sees.
 
+    `weights` w, for stationary noise, eq. (14): the whitened residual is weighted as well,
+    P = N |F(w F*[N^(-½) F(window ε)])|²/mean((w window)²).
+
     `stated_on`: the grid that φ belongs to, where that is another than the picture's: families
     normalise over their grid, and the same φ is another noise on another grid.
     """
@@ -50,6 +54,7 @@ class ObservationModel:
     window: Tensor | None = None
     observed: Tensor | None = None
     stated_on: Shape | None = None
+    weights: Weights | None = None
 
     def noise_covariance(self, phi: Tensor, dtype: torch.dtype) -> NoiseCovariance:
         """Σ_φ of the picture itself."""
@@ -81,35 +86,90 @@ class ObservationModel:
 
     def counted(self, rows: Tensor) -> Tensor:
         """(B,) share of independent modes of the named images."""
+        if self.weights is not None:
+            return self.weights.share[rows]
         if self.window is None:
             return torch.ones(len(rows), dtype=torch.float64)
-        w2 = self._rows(rows).double().square().flatten(1)
-        return (w2.mean(1).square() / w2.square().mean(1)).expand(len(rows))
+        return independent_share(self._rows(rows)).expand(len(rows))
 
     def statistic(
-        self, residual: Tensor, rows: Tensor | None = None, variance: Tensor | None = None
+        self,
+        residual: Tensor,
+        rows: Tensor | None = None,
+        variance: Tensor | None = None,
+        N: Tensor | None = None,
     ) -> Any:
         """What the likelihood needs of ε = y - x. `rows` names the image that each residual is of;
         by default they are all images in order.
 
-        `variance` (B, C, H, W//2+1) is added to the power: the part of E|ε̂|² not in residual.
+        `variance` (B, C, H, W//2+1) is added to the power: the part of E|ε̂|² not in residual. `N`
+        whitens a residual that is weighted; by default the weights' own.
         """
-        if self.window is None and variance is None:
+        if self.window is None and self.weights is None and variance is None:
             return self.noise.statistic(residual, observed=self.observed)
         grouping = stationary(self.noise).grouping(self.shape)
-        share = torch.ones(1, len(grouping.k.weight), dtype=torch.float64)
-        shown = residual.double()
-        if self.window is not None:
-            rows = torch.arange(len(residual)) if rows is None else rows
-            w = self._rows(rows).double()
-            mean = (w * shown).sum((-2, -1), keepdim=True) / w.sum((-2, -1), keepdim=True)
-            shown = (shown - mean) * w / w.square().mean((-2, -1), keepdim=True).sqrt()
-            # The mean of a cut field holds what is slower than the cut, not N(0).
-            share = self.counted(rows)[:, None] * (grouping.k.k > 0)
-        P = power(shown)
+        rows = torch.arange(len(residual)) if rows is None else rows
+        P, share = self.power(residual, rows, N), self.counted(rows)[:, None]
         if variance is not None:
             P = P + variance
-        return Statistic(grouping.k, grouping.sum(P.sum(1)) * share, residual.shape[1], share)
+        # The mean of a cut field holds what is slower than the cut, not N(0).
+        counts = torch.ones_like(grouping.k.k) if self.window is None else grouping.k.k > 0
+        share, h = share * counts, self.mode_weights(rows)
+        P = grouping.sum((P if h is None else P * h).sum(1)) * share
+        if h is not None:
+            share = share * grouping.sum(h.mean(1)) / grouping.k.weight
+        return Statistic(grouping.k, P, residual.shape[1], share)
+
+    def mode_weights(self, rows: Tensor) -> Tensor | None:
+        """h of the named images, (B, C, H, W//2+1); None is 1."""
+        if self.weights is None or self.weights.modes is None:
+            return None
+        return self.weights.modes[rows]
+
+    def power(self, residual: Tensor, rows: Tensor, N: Tensor | None = None) -> Tensor:
+        """P of ε in every mode and opponent channel, through window and weights,
+        (B, C, H, W//2+1): E P = N_φ for noise of that spectrum, if N is N_φ or there are no
+        weights.
+        """
+        shown = to_opponent(residual.double())
+        if self.window is not None:
+            w = self._rows(rows).double()
+            mean = (w * shown).sum((-2, -1), keepdim=True) / w.sum((-2, -1), keepdim=True)
+            shown = (shown - mean) * w
+        if self.weights is None:
+            P = power(shown)
+        else:
+            N = self.weights.whitening(rows) if N is None else N
+            assert N is not None
+            white = filtered(shown, N.double().rsqrt())
+            P = N * power(self.weights.of(rows) * white)
+        v = self.whole_window(rows)
+        P = P if v is None else P / v.square().mean((-2, -1), keepdim=True)
+        if self.weights is None or N is None:
+            return P
+        return P - self.weights.excess[rows].view(-1, 1, 1, 1) * N
+
+    def whole_window(self, rows: Tensor) -> Tensor | None:
+        """Window times weights of the named images, (1 or B, 1, H, W); None is 1."""
+        parts = [] if self.window is None else [self._rows(rows).double()]
+        if self.weights is not None:
+            parts.append(self.weights.of(rows))
+        return math.prod(parts[1:], start=parts[0]) if parts else None
+
+    def weighted(
+        self,
+        maps: Tensor,
+        images: int,
+        *,
+        together: bool = False,
+        excess: Tensor | None = None,
+        modes: Tensor | None = None,
+    ) -> ObservationModel:
+        """The same with weights (1 or B, 1, H, W) on the places of `images` images."""
+        v = maps.double() if self.window is None else maps.double() * self.window.double()
+        share = independent_share(v.expand(images, -1, -1, -1), together)
+        excess = torch.zeros_like(share) if excess is None else excess
+        return replace(self, weights=Weights(maps.double(), share, excess, modes=modes))
 
     def row(self, image: int) -> ObservationModel:
         """That of one image of the batch."""
@@ -119,7 +179,10 @@ class ObservationModel:
 
     def digest(self) -> str | None:
         """What it depends on beside the noise, for the identity of a run."""
-        return digest_of(self.shape, self.grey, self.stated_on, self.window, self.observed)
+        own = (self.shape, self.grey, self.stated_on, self.window, self.observed)
+        if self.weights is None:
+            return digest_of(*own)
+        return digest_of(*own, self.weights.name or self.weights.maps)
 
     def _rows(self, rows: Tensor) -> Tensor:
         assert self.window is not None

@@ -9,39 +9,28 @@ what is measured is what ships.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
 
-from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.drawing import draw_samples, drawn_again, image_at, samples_around
+from gibbsdiff.inference.first_stage import Search, search
 from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.gibbs import Settings, gibbs
 from gibbsdiff.inference.laplace import draw_phi
-from gibbsdiff.inference.marginal import Marginal, Mode
 from gibbsdiff.inference.model_error import model_error
+from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
 from gibbsdiff.inference.problem import GIBBS_ONLY, MARGINAL_ONLY, Options, Problem, Starts
 from gibbsdiff.inference.progress import Progress, silent
-from gibbsdiff.inference.search import raised_to
+from gibbsdiff.inference.search import without_weights
 from gibbsdiff.inference.second_stage import refine
 from gibbsdiff.inference.starts import paper_starts, spread
-from gibbsdiff.inference.windows import Windows, cut, scale_to_whole
+from gibbsdiff.inference.windows import scale_to_whole
 from gibbsdiff.mcmc import OURS, PAPER
 from gibbsdiff.streams import Streams
-
-
-@dataclass(frozen=True)
-class Search:
-    """The mode of p(φ | y), the denoiser corrected for the image there, and the calls made."""
-
-    marginal: Marginal
-    mode: Mode
-    denoiser: Denoiser
-    calls: int
-    windows: Windows | None
 
 
 def infer(
@@ -72,35 +61,6 @@ def infer(
     return [replace(p, seconds=seconds) for p in found]
 
 
-def search(problem: Problem, options: Options, progress: Progress = silent) -> Search:
-    """The mode of p(φ | y): of every image, or of all windows of one."""
-    windows = cut(problem.y, problem.observation) if problem.by_windows else None
-    y, observation, keys = problem.y, problem.observation, list(problem.keys)
-    if windows is not None:
-        y, observation = windows.parts, windows.local
-        keys = [(i,) for i in range(len(y))]
-    marginal = Marginal(
-        y,
-        problem.noise,
-        problem.denoiser,
-        observation,
-        shared=windows is not None,
-        seed=options.seed,
-        keys=keys,
-    )
-    start = None if problem.start is None else problem.start(y)
-    if start is not None and windows is not None:
-        start = start.median(0, keepdim=True).values
-    mode = marginal.mode(start, problem.most_steps, progress)
-    if problem.least_information is not None:
-        least = problem.least_information(mode.phi)
-        H = raised_to(torch.linalg.inv(mode.covariance), least)
-        mode = replace(mode, covariance=torch.linalg.inv(H))
-    needed = options.method == "gibbs" or options.second_stage or options.samples > 0
-    denoiser, more = marginal.adapted(mode) if needed else (problem.denoiser, 0)
-    return Search(marginal, mode, denoiser, mode.calls + more, windows)
-
-
 def _by_marginal(
     problem: Problem, options: Options, found: Search, progress: Progress, interrupted: bool = False
 ) -> list[Posterior]:
@@ -129,6 +89,9 @@ def _by_marginal(
         box = torch.stack([problem.noise.low, problem.noise.high])
         own = None if error is None else error[b]
         how = [stages, f"{drawn.densities[b]} density"]
+        if marginal.observation.weights is not None:
+            sure = isinstance(options.weights, str)
+            how.append("where the network is sure" if sure else "by the weights given")
         mean, sd, stated, extra = mode.mean[b], mode.sd[b], phi, 0
         if found.windows is not None:
             one = replace(one, observation=found.windows.whole)
@@ -194,7 +157,7 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
             settings=settings,
             sampler=options.draw_in_chains(problem.denoiser, problem.process),
             start=_starts(problem, options, starts, found),
-            observation=problem.observation,
+            observation=_likelihood_of(problem, options, found),
             phi_step=options.phi_step,
             keys=problem.keys,
             checkpoint=options.checkpoint,
@@ -210,8 +173,14 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
     if options.draws_again:
         denoiser = problem.denoiser if found is None else found.denoiser
         drawn = drawn_again(drawn, problem, denoiser, options, progress)
-    error = None if found is None else model_error(found.marginal, found.mode)
-    calls = 0 if found is None else found.calls
+    error, calls = None, 0
+    if found is not None:
+        calls = found.calls
+        if options.weighted_chains or found.marginal is found.plain:
+            error = model_error(found.marginal, found.mode)
+        else:
+            error = model_error(found.plain, without_weights(found.plain, found.mode))
+            calls += found.plain.cost
     return [
         replace(
             p,
@@ -224,6 +193,22 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
     ]
 
 
+def _likelihood_of(problem: Problem, options: Options, found: Search | None) -> ObservationModel:
+    """What chains take of y - x: all of it, or what the weights of the search leave, whitened by
+    the noise at the mode.
+    """
+    if not options.weighted_chains:
+        return problem.observation
+    weights = None if found is None else found.marginal.observation.weights
+    if weights is None:
+        raise InputError("weighted_chains: there was no weighted search that they could be from")
+    assert found is not None
+    N = found.mode.at.N
+    rule = problem.listening
+    name = rule.name if rule is not None and isinstance(options.weights, str) else None
+    return replace(problem.observation, weights=weights._replace(N=N, modes=None, name=name))
+
+
 def _how(options: Options, starts: Starts) -> tuple[str, ...]:
     """What is not as usual about chains, the preset first."""
     words = {
@@ -232,6 +217,7 @@ def _how(options: Options, starts: Starts) -> tuple[str, ...]:
         "starts as the paper": starts == "paper",
         "ddpm": options.sampler == "ddpm",
         "warm-up as the paper": options.adaptation == "paper",
+        "weighted likelihood": options.weighted_chains,
         "mean of the draws of x": options.mean == "average",
     }
     return tuple(word for word, true in words.items() if true)

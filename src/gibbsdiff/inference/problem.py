@@ -15,9 +15,10 @@ from gibbsdiff.diffusion.process import Process
 from gibbsdiff.diffusion.solvers import Sampler, ddpm_of, few_step
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.laplace import Density
-from gibbsdiff.inference.marginal import Mode
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.phi_steps import PhiStep
+from gibbsdiff.inference.search import Mode
+from gibbsdiff.inference.weights import Sureness
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.streams import Key, Streams
 
@@ -43,6 +44,7 @@ GIBBS_ONLY = {
     "checkpoint": None,
     "burn_in": None,
     "chain_calls": None,
+    "weighted_chains": False,
     "mean": "tweedie",
     "adaptation": "ours",
 }
@@ -63,6 +65,7 @@ class Problem:
         process: What the sampler "ddpm" runs on with a denoiser that has no process of its own; by
             default the paper's chain for pictures.
         least_information: A lower bound on the information at the mode, φ (B, d) -> (B, d, d).
+        listening: The rule by which the score is weighted, eq. (14); None: not at all.
         most_steps: Steps of the search, at most.
         by_windows: φ of one large picture comes from windows of it.
         keys: Names of the images' random streams; by default (i,).
@@ -78,6 +81,7 @@ class Problem:
     paper_starts: Callable[[Tensor, Streams], Tensor] | None = None
     process: Process | None = None
     least_information: Callable[[Tensor], Tensor] | None = None
+    listening: Sureness | None = None
     most_steps: int = 20
     by_windows: bool = False
     keys: tuple[Key, ...] = ()
@@ -113,7 +117,9 @@ class Options:
     chains' φ. `trials` is the number of draws by which samples are matched to the moments of one
     call; 0 leaves them as they are. `starts` None is "marginal" where there is a search, "prior"
     elsewhere. `warm_up` is the number of HMC's adapting iterations, `adaptation` their kind.
-    `preset` is where the options are from, for the report.
+    `weights` of places in the score of φ: "sure" is the problem's own rule, None is none, or a map
+    (H, W). `weighted_chains`: the likelihood of φ in Gibbs chains has them too. `preset` is where
+    the options are from, for the report.
     """
 
     method: Method = "gibbs"
@@ -137,6 +143,8 @@ class Options:
     seed: int = 0
     mean: Mean = "tweedie"
     adaptation: WarmUp = "ours"
+    weights: Tensor | Literal["sure"] | None = "sure"
+    weighted_chains: bool = False
     preset: str | None = None
 
     def __post_init__(self) -> None:
@@ -147,6 +155,8 @@ class Options:
             if getattr(self, name) not in known:
                 there = ", ".join(str(choice) for choice in known if choice)
                 raise InputError(f"{name} {getattr(self, name)!r}: there are {there}")
+        if isinstance(self.weights, str) and self.weights != "sure":
+            raise InputError(f"weights {self.weights!r}: there are sure, None, or a map")
         if isinstance(self.sampler, str) and self.sampler not in SAMPLERS:
             raise InputError(
                 f"sampler {self.sampler!r}: there are {', '.join(SAMPLERS)}, or a function"

@@ -1,21 +1,201 @@
-"""Steps of the search for the mode of p(φ | y), in the unit box."""
+"""The search for the mode of p(φ | y), in the unit box, and how sharp it is."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from gibbsdiff.inference.marginal import Marginal, Score, ScoreAt
+from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.weights import Sureness
+
+SEARCH = "searching for the noise"
+LISTEN = "listening where the network is sure"
+
 REACH = 0.3  # longest step of the search, in prior widths
-NEAR_SD, NEAR = 0.05, 5e-4  # converged: the next step is this short, in sd and in prior widths
+Near = tuple[float, float]
+"""How short the last step of a search is, in sd and in prior widths."""
+NEAR: Near = (0.05, 5e-4)
+ROUGH: Near = (0.5, 0.02)  # good enough to see where the network is sure
+ROUNDS = 2  # of weights, at most
+FAR = 8.0  # standard deviations from where weights were made, beyond which they are made anew
 
 Visited = tuple[Tensor, Tensor]
 """A place u (B, d) and the score g there."""
 
 
+class Climbed(NamedTuple):
+    """Where a search came to: φ (B, d), which searches ended there, the calls made, and the
+    information J (B, d, d) in the unit box.
+    """
+
+    phi: Tensor
+    ended: Tensor
+    calls: int
+    information: Tensor
+
+    def far_from(self, marginal: Marginal, phi: Tensor) -> bool:
+        """Whether any φ moved by more than `FAR` standard deviations since."""
+        u = (self.phi - phi) / marginal.width
+        return bool((torch.einsum("bi,bij,bj->b", u, self.information, u) > FAR**2).any())
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The mode of p(φ | y) for every image (B, d), the covariance of φ around it (B, d, d), and
+    H⁻¹, by which a change of the score moves it: the same, unless modes are weighted, eq. (14).
+
+    `at` is what the score saw at the mode, `around` (B, C, H, W) the sd of x around D there;
+    `slopes` (B, d, C, H, W) are ∂D/∂φ, unless images share φ; `calls` were made per problem;
+    `ended` (B,) says which searches ended.
+    """
+
+    phi: Tensor
+    covariance: Tensor
+    inverse: Tensor
+    at: ScoreAt
+    around: Tensor
+    calls: int
+    ended: Tensor
+    slopes: Tensor | None = None
+
+    @property
+    def mean(self) -> Tensor:
+        """E[x | y] at the mode."""
+        return self.at.mean
+
+    @property
+    def sd(self) -> Tensor:
+        """The sd of x | y in every pixel: around D at the mode, and what φ's covariance moves D by,
+        to first order.
+        """
+        if self.slopes is None:
+            return self.around
+        moved = torch.einsum("bij,bichw->bjchw", self.covariance.to(self.slopes), self.slopes)
+        return (self.around.square() + (moved * self.slopes).sum(1).clamp(min=0)).sqrt()
+
+
+def climb(
+    marginal: Marginal,
+    start: Tensor | None = None,
+    most: int = 20,
+    *,
+    roughly: bool = False,
+    progress: Progress = silent,
+    stage: str = SEARCH,
+    done: int = 0,
+    total: int | None = None,
+) -> Climbed:
+    """From φ (B, d), or the middle of the box, by J⁻¹g with secant corrections, at most `most`
+    steps; `roughly`: by the denoiser's own word of its error, to half a standard deviation.
+    """
+    d = len(marginal.noise.parameters)
+    u = torch.full((marginal.problems, d), 0.5, dtype=torch.float64)
+    if start is not None:
+        u = (
+            ((marginal.noise.check(start) - marginal.noise.low) / marginal.width)
+            .expand_as(u)
+            .clone()
+        )
+    ended = torch.zeros(len(u), dtype=torch.bool)
+    past: list[Visited] = []
+    near = ROUGH if roughly else NEAR
+    for step_number in range(most):
+        progress(stage, done + step_number, total or most)
+        score = marginal.score(u, probe=not roughly)
+        past.append((u, score.gradient))
+        step, short = next_step(u, score.gradient, score.information, past[-d - 1 :], near)
+        # The step that is found to be short is still taken: it costs nothing.
+        u = torch.where(ended[:, None], u, (u + step).clamp(0, 1))
+        ended = ended | short
+        if bool(ended.all()):
+            break
+    progress(stage, done + most, total or most)
+    return Climbed(marginal.phi(u), ended, len(past) * marginal.cost, score.information)
+
+
+def listen(
+    plain: Marginal,
+    rule: Sureness,
+    start: Tensor | None,
+    most: int,
+    progress: Progress = silent,
+) -> tuple[Marginal, Climbed]:
+    """The weighted score, eq. (14), and where it leads: roughly first, then with weights frozen
+    there. If these lead far away, they are made anew: by another noise it may be sure elsewhere.
+    """
+    here = climb(plain, start, most, roughly=True, progress=progress)
+    spent = here.calls
+    told: dict[str, Any] = {"progress": progress, "stage": LISTEN, "total": ROUNDS * most}
+    for i in range(ROUNDS):
+        marginal = plain.listening(rule, here.phi)
+        there = climb(marginal, here.phi, most, done=i * most, **told)
+        spent += there.calls + 2 * plain.cost
+        if not there.far_from(plain, here.phi):
+            break
+        here = there
+    progress(LISTEN, ROUNDS * most, ROUNDS * most)
+    return marginal, there._replace(calls=spent)
+
+
+def find_mode(
+    marginal: Marginal, start: Tensor | None = None, most: int = 20, progress: Progress = silent
+) -> Mode:
+    """As `climb`, then as `mode_at`."""
+    return mode_at(marginal, climb(marginal, start, most, progress=progress))
+
+
+def mode_at(marginal: Marginal, found: Climbed) -> Mode:
+    """The mode that was found: d + 1 scores for the covariance, and a call for the sd of pixels."""
+    phi, ended, calls, _ = found
+    u = (phi - marginal.noise.low) / marginal.width
+    information, here, slopes = _observed_information(marginal, u)
+    around = marginal.around(phi)
+    inverse = torch.linalg.inv(information) * marginal.width[:, None] * marginal.width
+    calls += (len(marginal.width) + 2) * marginal.cost
+    covariance = inverse
+    if not marginal.plain:
+        V = make_positive_definite(here.variance) / marginal.width[:, None] / marginal.width
+        covariance = inverse @ V @ inverse
+    return Mode(phi, covariance, inverse, here.at, around, calls, ended, slopes)
+
+
+def _observed_information(marginal: Marginal, u: Tensor) -> tuple[Tensor, Score, Tensor | None]:
+    """-∂g/∂u by differences of half a standard deviation, towards the inside of the box; the
+    score at u; and ∂D/∂φ by the same differences.
+    """
+    here = marginal.score(u)
+    J = make_positive_definite(here.information)
+    sd = torch.linalg.inv(J).diagonal(dim1=1, dim2=2).sqrt()
+    columns, slopes = [], []
+    for i in range(u.shape[1]):
+        h = torch.where(u[:, i] > 0.5, -0.5, 0.5) * sd[:, i].clamp(1e-6, 0.2)
+        moved = u.clone()
+        moved[:, i] += h
+        there = marginal.score(moved)
+        columns.append((here.gradient - there.gradient) / h[:, None])
+        if not marginal.shared:
+            apart = (h * marginal.width[i]).to(marginal.y).view(-1, 1, 1, 1)
+            slopes.append((there.at.mean - here.at.mean) / apart)
+    H = torch.stack(columns, -1)
+    H = make_positive_definite((H + H.mT) / 2, 0.05 * here.information)
+    return H, here, torch.stack(slopes, 1) if slopes else None
+
+
+def without_weights(plain: Marginal, mode: Mode) -> Mode:
+    """The place of a mode as a score without weights sees it: its Ê, and J⁻¹ for a covariance."""
+    score = plain.score((mode.phi - plain.noise.low) / plain.width)
+    J = make_positive_definite(score.information)
+    covariance = torch.linalg.inv(J) * plain.width[:, None] * plain.width
+    return replace(mode, at=score.at, covariance=covariance, inverse=covariance)
+
+
 def next_step(
-    u: Tensor, gradient: Tensor, information: Tensor, past: list[Visited]
+    u: Tensor, gradient: Tensor, information: Tensor, past: list[Visited], near: Near = NEAR
 ) -> tuple[Tensor, Tensor]:
     """The next step of every image, and whether it is short enough to be the last.
 
@@ -41,7 +221,7 @@ def next_step(
         if float(step @ g[free]) <= 0 or float(step.norm()) > 4 * float(plain.norm()):
             step = plain
         length = float(step.abs().max())
-        short[b] = length < NEAR and float((step @ J @ step).sqrt()) < NEAR_SD
+        short[b] = length < near[1] and float((step @ J @ step).sqrt()) < near[0]
         steps[b, free] = step * min(1.0, REACH / max(length, 1e-12))
     return steps, short
 

@@ -8,8 +8,9 @@ import torch
 
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import Sampler
-from gibbsdiff.inference.marginal import Marginal, Mode, sum_by_owner
+from gibbsdiff.inference.marginal import Marginal, sum_by_owner
 from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.search import Mode
 from gibbsdiff.noise.stationary import Statistic
 from gibbsdiff.streams import Streams
 
@@ -35,7 +36,7 @@ def refine(
     is left is that of the sampler.
     """
     m, observation = marginal, marginal.observation
-    H = torch.linalg.inv(mode.covariance / m.width[:, None] / m.width)
+    H = torch.linalg.inv(mode.inverse / m.width[:, None] / m.width)
     u = (mode.phi - m.noise.low) / m.width
     rows, owner = m.rows(len(u))
     rows, owner = rows.repeat_interleave(chains), owner.repeat_interleave(chains)
@@ -48,7 +49,9 @@ def refine(
         shown = observation.show(m.y[rows], covariance, stream)
         draw = sampler(denoiser, shown, covariance, stream)
         calls += int(sum_by_owner(draw.calls, owner, len(u)).max())
-        drawn = observation.statistic(m.y[rows] - observation.take(draw.x), rows)
+        spectrum = covariance.spectrum()
+        N = None if spectrum is None else observation.take_power(spectrum)
+        drawn = observation.statistic(m.y[rows] - observation.take(draw.x), rows, N=N)
         share = torch.ones_like(drawn.P) if drawn.share is None else drawn.share
         mean = Statistic(drawn.k, drawn.P / chains, drawn.channels, share / chains)
         g = m.gradient(m.phi(u), owner, mean)

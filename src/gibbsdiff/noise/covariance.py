@@ -33,6 +33,10 @@ class Covariance(ABC):
         """The variance of each pixel in opponent colours, (B, C or 1, H, W), if known."""
         return None
 
+    def through(self, gain: Tensor) -> Covariance | None:
+        """That of gain ∗ x in opponent colours, for a real gain in every mode, if known."""
+        return None
+
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> Self:
@@ -91,6 +95,10 @@ class SpectralCovariance(NoiseCovariance):
         """The mean of N over all modes, in every pixel."""
         mean = self._mean_power().to(self.power)
         return mean[..., None].expand(-1, -1, *self.shape)
+
+    def through(self, gain: Tensor) -> SpectralCovariance:
+        """gain² N."""
+        return SpectralCovariance(self.power * gain.square(), self.shape)
 
     def draw(self, rng: Streams, channels: int) -> Tensor:
         """White noise through the filter √N."""

@@ -16,7 +16,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 from gibbsdiff.diffusion.calibration import Calibration
-from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.denoiser import Denoiser, NoiseError
 from gibbsdiff.diffusion.signal import PowerLawSignal, TabulatedSignal
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
@@ -151,7 +151,14 @@ def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
     if calibration is None:
         return {}
     c = calibration
-    found = {"log_c": c.log_c, "correlation": c.scatter, "gain": c.gain}
+    found = {
+        "log_c": c.log_c,
+        "correlation": c.scatter,
+        "gain": c.gain,
+        "bias": c.bias,
+        "weighted_bias": None if c.weighted is None else c.weighted.bias,
+        "weighted_correlation": None if c.weighted is None else c.weighted.scatter,
+    }
     return {
         f"calibration.{name}": table.float().contiguous()
         for name, table in found.items()
@@ -160,9 +167,16 @@ def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
 
 
 def _calibration(tensors: Mapping[str, Tensor], path: Path) -> Calibration | None:
-    log_c, gain, scatter = (
+    log_c, gain, scatter, bias, *both = (
         tensors[key].double() if (key := f"calibration.{name}") in tensors else None
-        for name in ("log_c", "gain", "correlation")
+        for name in (
+            "log_c",
+            "gain",
+            "correlation",
+            "bias",
+            "weighted_bias",
+            "weighted_correlation",
+        )
     )
     if log_c is None:
         return None
@@ -170,7 +184,9 @@ def _calibration(tensors: Mapping[str, Tensor], path: Path) -> Calibration | Non
         raise InputError(
             f"{path}: calibrated by an older version; calibrate the trained file again"
         )
-    return Calibration(log_c, scatter, gain)
+    known = [part for part in both if part is not None]
+    weighted = NoiseError(*known) if len(known) == len(both) else None
+    return Calibration(log_c, scatter, gain, bias, weighted)
 
 
 def signal_of(fields: Mapping[str, Any]) -> PowerLawSignal | TabulatedSignal:

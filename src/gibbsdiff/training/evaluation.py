@@ -121,11 +121,16 @@ def observed(
     The noise is a power law with the slope φ, or of a `family` whose parameters are (σ, *φ).
     """
     shape = (images.shape[-2], images.shape[-1])
-    values = [sigma, *phi] if isinstance(phi, tuple) else [sigma, phi]
-    parameters = torch.tensor([values], dtype=torch.float64).expand(len(images), -1)
+    parameters = parameters_of(sigma, phi, len(images))
     noise = (family or PowerLawNoise()).covariance(shape, parameters, images.dtype)
     rng = Streams(seed, [(first + i,) for i in range(len(images))])
     return images + noise.draw(rng, images.shape[1]), noise
+
+
+def parameters_of(sigma: float, phi: float | tuple[float, ...], count: int) -> Tensor:
+    """(count, d): σ, then φ, the same for all."""
+    values = [sigma, *phi] if isinstance(phi, tuple) else [sigma, phi]
+    return torch.tensor([values], dtype=torch.float64).expand(count, -1)
 
 
 def _scores(

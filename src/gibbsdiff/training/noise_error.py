@@ -16,9 +16,14 @@ from itertools import product
 import torch
 from torch import Tensor
 
+from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration, overlap
+from gibbsdiff.diffusion.denoiser import NoiseError
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, between_references, half_plane
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.weights import Sureness
+from gibbsdiff.noise.families import PowerLawNoise
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.training.error_table import (
     LEVELS,
@@ -30,7 +35,10 @@ from gibbsdiff.training.error_table import (
     penalty,
     place_in_ratio,
 )
+from gibbsdiff.training.evaluation import observed, parameters_of
 
+BATCH = 16
+MOST = 108  # images that ρ is measured on: its derivatives cost three calls each
 TOGETHER = 16.0  # neighbouring modes of an image are wrong together: they count as one
 BELIEF = 0.05  # sd of a gain, before it is measured
 
@@ -42,16 +50,39 @@ def fit_calibration(
     phi: Sequence[float | tuple[float, ...]] = SLOPES,
     family: StationaryNoise | None = None,
     with_gain: bool = False,
+    rule: Sureness | None = None,
 ) -> Calibration:
     """What held-out images say of a denoiser: the gain, if it is to have one, then c given the
-    gain, then how wrong the noise is given the gain and the error by ∂D/∂y, eq. (13).
+    gain, then how wrong the noise is given the gain and the error by ∂D/∂y, eq. (13), and the same
+    with the weights of a `rule`, eq. (14).
     """
     gain = fit_gain(denoiser, images, sigma, phi, family=family) if with_gain else None
     log_c = fit_factor(denoiser, images, sigma, phi, family=family, gain=gain)
     knots = log_c.shape[0] * log_c.shape[1]
     found = Calibration(log_c, torch.zeros(knots, knots, dtype=torch.float64), gain)
-    known = SpectralDenoiser(denoiser.network, denoiser.signal, found).with_derivative_error()
-    return replace(found, scatter=noise_scatter(known, images, sigma, phi, family=family))
+    known = SpectralDenoiser(denoiser.network, denoiser.signal, found)
+    return with_scatter(known, images, sigma, phi, family, rule)
+
+
+def with_scatter(
+    denoiser: SpectralDenoiser,
+    images: Tensor,
+    sigma: Sequence[float] = LEVELS,
+    phi: Sequence[float | tuple[float, ...]] = SLOPES,
+    family: StationaryNoise | None = None,
+    rule: Sureness | None = None,
+) -> Calibration:
+    """The denoiser's calibration with bias and scatter of eq. (12) measured anew, without weights
+    and with those of the rule.
+    """
+    assert denoiser.calibration is not None
+    bare = replace(denoiser.calibration, bias=None, weighted=None)
+    known = SpectralDenoiser(denoiser.network, denoiser.signal, bare)
+    bias, scatter = noise_error(known, images, sigma, phi, family=family)
+    weighted = None
+    if rule is not None:
+        weighted = noise_error(known, images, sigma, phi, family=family, rule=rule)
+    return replace(bare, bias=bias, scatter=scatter, weighted=weighted)
 
 
 def fit_gain(
@@ -89,38 +120,62 @@ def fit_gain(
     )
 
 
-def noise_scatter(
+@torch.no_grad()
+def noise_error(
     denoiser: SpectralDenoiser,
     images: Tensor,
     sigma: Sequence[float],
     phi: Sequence[float | tuple[float, ...]],
     seed: int = 200,
     family: StationaryNoise | None = None,
-) -> Tensor:
-    """E[ρ ρᵀ], ρ_j = Σ w h_j (N̂ - |y-x|²)/N / Σ w h_j q, over images and cells: (8 C, 8 C).
+    rule: Sureness | None = None,
+) -> NoiseError:
+    """Median, over images and cells, of ρ_j = Σ w h_j (N̂ - |y-x|²)/N / Σ w h_j q, and its scatter.
 
-    Subtracted is what a finite number of modes makes of a D and Ê that are right: with
-    independent e ~ N(0, Ê) a mode of weight w has the variance (2 Ê² + 4 |r|² Ê)/(w N²).
+    N̂ is that of the score, eq. (13), with the weights of a `rule`, eq. (14), if there is one; they
+    then weight |y-x|² too. Subtracted is what a finite number of modes makes of a D and Ê that are
+    right: with independent e ~ N(0, Ê) a mode of weight w has the variance
+    (2 Ê² + 4 |r|² Ê)/(w N²), over the share of modes that the weights leave.
     """
-    shape = (images.shape[-2], images.shape[-1])
-    weight = half_plane(shape).weight
-    hats = between_references(shape)
-    moments = []
+    noise = family or PowerLawNoise()
+    images = images[:: -(-len(images) // MOST)]
+    near = on_device(denoiser, next(denoiser.parameters()).device)
+    found, sampled = [], []
     for i, (s, p) in enumerate(product(sigma, phi)):
-        rows = []
-        for e in errors(denoiser, images, s, p, seed + i, family=family):
-            N = e.noise.double()
-            off = ((e.predicted - e.true + 2 * e.shared) / N).flatten(2) * weight
-            q = torch.einsum("bcm,jm->bcj", overlap(e.predicted, N).flatten(2) * weight, hats)
-            q = q.clamp(min=1e-9)  # a small image has no mode near the lowest knots
-            rho = (torch.einsum("bcm,jm->bcj", off, hats) / q).flatten(1)
-            v = ((2 * e.predicted**2 + 4 * e.residual * e.predicted) / N**2).flatten(2) * weight
-            sampling = torch.einsum("bcm,im,jm->bcij", v, hats, hats)
-            sampling = sampling / (q[..., :, None] * q[..., None, :])
-            own = torch.stack([torch.block_diag(*channel) for channel in sampling])
-            rows.append(rho[:, :, None] * rho[:, None, :] - own)
-        moments.append(torch.cat(rows).mean(0))
-    return nearest_covariance(torch.stack(moments).mean(0))
+        for first in range(0, len(images), BATCH):
+            x = images[first : first + BATCH]
+            y, _ = observed(x, s, p, seed + i, first, family)
+            truth = parameters_of(s, p, len(x))
+            marginal = Marginal(y, noise, near)
+            if rule is not None:
+                marginal = marginal.listening(rule, truth)
+            rho, sampling = _rho(marginal, truth, x)
+            found.append(rho)
+            sampled.append(sampling)
+    rho = torch.cat(found).unflatten(0, (-1, len(images)))
+    # The median: few images are very wrong at large scales.
+    bias = rho.flatten(0, 1).median(0).values
+    around = (rho - bias).flatten(0, 1)
+    second = around.T @ around / len(around) - torch.stack(sampled).mean(0)
+    return NoiseError(bias, nearest_covariance(second))
+
+
+def _rho(marginal: Marginal, truth: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+    """ρ (B, 8 C) of images at their true φ and x, and its mean sampling variance (8 C, 8 C)."""
+    weight, hats = half_plane(marginal.shape).weight, between_references(marginal.shape)
+    rows, observation = torch.arange(len(x)), marginal.observation
+    mean, E, N = (part.double() for part in marginal.score_at(truth, rows))
+    left, true = (observation.power(marginal.y - z, rows, N) for z in (mean, x))
+    off = ((left + E - true) / N).flatten(2) * weight
+    q = torch.einsum("bcm,jm->bcj", overlap(E, N).flatten(2) * weight, hats)
+    q = q.clamp(min=1e-9)  # a small image has no mode near the lowest knots
+    rho = (torch.einsum("bcm,jm->bcj", off, hats) / q).flatten(1)
+    E = E.clamp(min=0)
+    share = observation.counted(rows).view(-1, 1, 1, 1)
+    v = ((2 * E**2 + 4 * left * E) / N**2 / share).flatten(2) * weight
+    sampling = torch.einsum("bcm,im,jm->bcij", v, hats, hats)
+    sampling = sampling / (q[..., :, None] * q[..., None, :])
+    return rho, torch.block_diag(*sampling.mean(0))
 
 
 def nearest_covariance(matrix: Tensor) -> Tensor:

@@ -21,7 +21,7 @@ from gibbsdiff.evidence.benchmark.images import (
     tasks,
     work,
 )
-from gibbsdiff.evidence.benchmark.methods import Setup, chains
+from gibbsdiff.evidence.benchmark.methods import Setup, chains, setting
 from gibbsdiff.evidence.benchmark.store import Store
 from gibbsdiff.inference.denoise import FIRST
 from gibbsdiff.metrics import psnr, ssim
@@ -133,6 +133,22 @@ def test_rows_are_what_denoise_gives(grid):
     assert row["calls"] == wanted.calls
     best = denoise(seen.y[0], known={"sigma": 0.1, "phi": -1.0}, **common)
     assert work(known)[0]["psnr"] == float(psnr(best.mean[None], x)[0])
+
+
+def test_weights_are_heeded_and_part_of_what_results_depend_on(grid, setup, tmp_path):
+    (task,), plain = grid(["marginal-first"], CELLS[:1])[:1], replace(setup, weights="none")
+    _, seen = observe(task)
+    common = {"boundary": "periodic", "samples": 0, "seed": seen.seed, "weights": None}
+    wanted = denoise(seen.y[0], method="marginal", second_stage=False, **common)
+    (row,) = work(replace(task, setup=plain))
+    assert row["found"] == tuple(r.mean for r in wanted.rows)
+    assert benchmark([task], tmp_path)[0]["found"] != list(row["found"])
+    with pytest.raises(InputError, match="marginal-first: weights is sure there and none here"):
+        benchmark([replace(task, setup=plain)], tmp_path)
+    assert setting("known-noise", plain) == setting("known-noise", setup)
+    assert "weighted_chains" not in setting("gibbs", setup)
+    chains_too = replace(setup, gibbs=replace(setup.gibbs, weighted_chains=True))
+    assert setting("gibbs", chains_too) == setting("gibbs", setup) | {"weighted_chains": True}
 
 
 def test_an_interrupted_benchmark_goes_on_and_ends_the_same(grid, tmp_path):

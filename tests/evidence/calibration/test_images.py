@@ -75,17 +75,17 @@ def test_a_run_does_not_depend_on_its_batch(folder):
 
 def test_the_halves_of_a_run_differ_by_eq_12_alone(folder):
     """The first is the posterior's own draws; the second has Gaussian noise of the covariance that
-    the posterior states, drawn anew for every run.
+    the posterior states, drawn anew for every run. Weights would be drawn anew as well.
     """
     noise = PowerLawNoise()
-    problem = photographs(str(folder), 32, method="marginal", stages=1)
+    problem = photographs(str(folder), 32, method="marginal", stages=1, weights="none")
     rng = Streams(3, [(0,), (1,)])
     x = problem.signal(rng.fold(0))
     y = x + noise.draw((32, 32), [[0.2, 0.1]] * 2, rng.fold(1), 3).to(x)
     found = problem.method(y, rng.fold(2))
     own = [
         denoise(row, model="natural", noise=noise, method="marginal", boundary="periodic",
-                second_stage=False, samples=0, draws=100) for row in y
+                second_stage=False, samples=0, draws=100, weights=None) for row in y
     ]  # fmt: skip
     added = []
     for run, posterior in zip(found, own, strict=True):

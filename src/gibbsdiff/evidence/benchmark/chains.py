@@ -13,7 +13,8 @@ class ChainLength:
 
     `starts`: "marginal" is around the mode that the marginal method finds, over-dispersed;
     "paper" takes σ from a regression on y and φ from the prior. `preset`: how the rest is done,
-    but for the parts that are given.
+    but for the parts that are given. `weighted_chains`: the likelihood of φ in the chains has the
+    weights of the search.
     """
 
     chains: int = 2
@@ -24,6 +25,7 @@ class ChainLength:
     sampler: SamplerName | None = None
     adaptation: WarmUp | None = None
     mean: Mean | None = None
+    weighted_chains: bool = False
 
     @property
     def few_step(self) -> bool:

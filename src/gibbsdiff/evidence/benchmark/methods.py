@@ -23,6 +23,7 @@ from gibbsdiff.evidence.baselines import (
 from gibbsdiff.evidence.baselines.dncnn import DnCNN
 from gibbsdiff.evidence.benchmark.chains import ChainLength
 from gibbsdiff.evidence.complete import infer_completely
+from gibbsdiff.evidence.weights import WeightsName, weights_named
 from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.presets import MODEL, denoiser_for, with_preset
@@ -37,7 +38,8 @@ from gibbsdiff.pretrained import find, load_for_pictures
 class Setup:
     """What methods need to know: files, how the Gibbs sampler runs, and where networks do.
 
-    `digests` are those of the files here: a worker elsewhere must have the same.
+    `weights` of places in the score of φ: where the network is "sure", or "none". `digests` are
+    those of the files here: a worker elsewhere must have the same.
     """
 
     model: str = MODEL
@@ -45,6 +47,7 @@ class Setup:
     gibbs: ChainLength = field(default_factory=ChainLength)
     calls: int = 12
     device: str = "cpu"
+    weights: WeightsName = "sure"
     digests: tuple[tuple[str, str], ...] = ()
 
     def with_digests(self) -> Setup:
@@ -162,6 +165,7 @@ def chains(seen: Observation, setup: Setup, mean: Mean | None = None) -> Posteri
         "sampler": how.sampler,
         "adaptation": how.adaptation,
         "mean": mean or how.mean,
+        "weighted_chains": how.weighted_chains,
         "stop_when_converged": False,
         "seed": seen.seed,
     }
@@ -174,6 +178,7 @@ def inferred(
     """The posterior as `gibbsdiff.denoise` finds it, on periodic power-law noise."""
     denoiser = network(setup.model, setup.digest("model"), setup.device)
     denoiser = denoiser_for(options.preset, denoiser)
+    options = replace(options, weights=weights_named(setup.weights))
     problem, _ = picture_problem(seen.y[0], PowerLawNoise(), known or {}, denoiser, "periodic")
     (posterior,) = infer_completely(problem, options)
     return posterior
@@ -215,15 +220,16 @@ def setting(group: str, setup: Setup) -> dict[str, Any]:
     """What a group's results depend on besides the observation."""
     ours: dict[str, Any] = {"model": setup.digest("model")}
     known_parts = asdict(replace(setup.gibbs, mean=None))  # all rows are made, whichever is shown
-    chains = {name: value for name, value in known_parts.items() if value is not None}
+    chains = {k: v for k, v in known_parts.items() if v is not None and v is not False}
     if setup.gibbs.few_step:
         chains["calls"] = setup.calls
+    blind = ours | {"weights": setup.weights}
     known: dict[str, dict[str, Any]] = {
         "dncnn": {"dncnn": setup.digest("dncnn")},
         "known-noise": ours,
-        "marginal-first": ours,
-        "marginal": {**ours, "calls": setup.calls},
-        "gibbs": {**ours, **chains},
+        "marginal-first": blind,
+        "marginal": {**blind, "calls": setup.calls},
+        "gibbs": {**(blind if setup.gibbs.preset is None else ours), **chains},
     }
     return known.get(group, {})
 

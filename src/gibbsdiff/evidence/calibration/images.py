@@ -26,6 +26,7 @@ from gibbsdiff.evidence.calibration.methods import (
 )
 from gibbsdiff.evidence.calibration.paired import PairedParameters
 from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
+from gibbsdiff.evidence.weights import WeightsName
 from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.laplace import Density
@@ -54,6 +55,8 @@ def photographs(
     sampler: SamplerName | None = None,
     adaptation: WarmUp | None = None,
     preset: str | None = None,
+    weights: WeightsName = "sure",
+    weighted_chains: bool = False,
     model: str = MODEL,
     model_digest: str = "",
     hold_out_every: int = 0,
@@ -65,12 +68,14 @@ def photographs(
     Every crop is inferred as `gibbsdiff.denoise(crop, boundary="periodic")` does it. Gibbs: the
     paper has 4 chains, 60 iterations, 30 of them burn-in. `starts`: around the mode of the marginal
     method, the default, from the prior, or as in the paper. `preset`: "paper" is all as in the
-    paper, but for what is given. Marginal: one `stages` or two.
+    paper, but for what is given. Marginal: one `stages` or two. `weights` of places in the score of
+    φ: where the network is "sure", or "none"; `weighted_chains` have them as well.
     """
     if not 16 <= size <= PROTOCOL_SIDE:
         raise InputError(f"size: {size} pixels; crops have 16 to {PROTOCOL_SIDE}")
     if stages not in (1, 2):
         raise InputError(f"stages {stages}: 1 or 2")
+    listening: dict[str, Any] = {"weights": weights, "weighted_chains": weighted_chains}
     if method == "gibbs":
         options = chain_options(
             iterations,
@@ -81,11 +86,13 @@ def photographs(
             starts=starts,
             sampler=sampler,
             adaptation=adaptation,
+            **listening,
         )
     elif preset is not None:
         raise InputError(f"preset {preset}: it is of Gibbs chains, not of the {method} method")
     elif method == "marginal":
-        options = marginal_options(calls=calls, second_stage=stages == 2, density=density)
+        both = stages == 2
+        options = marginal_options(calls=calls, second_stage=both, density=density, **listening)
     else:
         raise InputError(f"method {method}: gibbs or marginal")
     low, high = sigma
@@ -128,7 +135,8 @@ def photographs_run(
 
     The model is by default "natural", or the preset's own.
     Starts of chains that are not given are the preset's or, without one, around the marginal mode
-    if the model has an error model, else from the prior.
+    if the model has an error model, else from the prior. Weights are named in it, unless there is a
+    preset, which has none.
     """
     gibbs, preset = arguments.get("method", "gibbs") == "gibbs", arguments.get("preset")
     model = model_for(preset, model)
@@ -136,5 +144,7 @@ def photographs_run(
     if gibbs and preset is None and arguments.get("starts") is None:
         able = network(model, digest, arguments.get("device", "cpu")).error_model
         arguments["starts"] = "marginal" if able else "prior"
+    if preset is None:
+        arguments.setdefault("weights", "sure")
     known = {"data": str(data), "model": model, "model_digest": digest, **arguments}
     return CalibrationRun("photographs", known, seed, batch)

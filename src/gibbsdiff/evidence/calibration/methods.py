@@ -21,6 +21,7 @@ from gibbsdiff.evidence.calibration.sbc import (
     settled,
 )
 from gibbsdiff.evidence.complete import infer_completely
+from gibbsdiff.evidence.weights import WeightsName, random_map, weights_named
 from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.laplace import Density
 from gibbsdiff.inference.observation import ObservationModel
@@ -94,7 +95,12 @@ def outcome(posterior: Posterior, calls: int, seed: int | None = None) -> Outcom
 
 
 def chain_options(
-    iterations: int, burn_in: int, *, preset: str | None = None, **others: Any
+    iterations: int,
+    burn_in: int,
+    *,
+    preset: str | None = None,
+    weights: WeightsName = "sure",
+    **others: Any,
 ) -> Options:
     """Gibbs chains of a given length, for evidence: they do not stop when they have converged, and
     no x is kept. What is given, and not None, wins over a preset.
@@ -103,12 +109,14 @@ def chain_options(
         raise InputError(f"burn-in {burn_in} must be shorter than the run of {iterations}")
     given = {"draws": iterations - burn_in, "burn_in": burn_in, **others}
     fixed: dict[str, Any] = {"method": "gibbs", "samples": 0, "stop_when_converged": False}
+    fixed["weights"] = weights_named(weights)
     return Options(**with_preset(preset, given, "sbc") | fixed)
 
 
-def marginal_options(**others: Any) -> Options:
+def marginal_options(weights: WeightsName = "sure", **others: Any) -> Options:
     """The marginal method, for evidence: 400 draws of φ, and no x is kept."""
-    return Options("marginal", CHAINS, DRAWS, samples=0, **others)
+    named = weights_named(weights)
+    return Options("marginal", CHAINS, DRAWS, samples=0, weights=named, **others)
 
 
 def gaussian_denoiser(channels: int) -> GaussianDenoiser:
@@ -134,12 +142,15 @@ def gaussian(
     adaptation: WarmUp | None = None,
     rounds: int = 1,
     step_by_step: bool = False,
+    random_weights: bool = False,
 ) -> CalibrationProblem:
     """A Gaussian signal with the spectrum of photographs: every conditional is exact, eq. (10), so
     that what calibration finds is the method's own fault. Chains start from draws of the prior,
     with `warm_up` 100 (300 of the paper's `adaptation`); a preset has its own starts and warm-up,
     and D without its error. Draws of x by "ddpm" have the law of its steps, by `composed_ddpm`;
-    `step_by_step` takes the steps themselves.
+    `step_by_step` takes the steps themselves. `random_weights`: the marginal method's score has
+    weights of places by one random map, the same in all runs; coverage must be nominal for any
+    weights that are given, eq. (14).
     """
     if size < 8 or channels not in (1, 3):
         raise InputError(f"size {size}, channels {channels}: at least 8, and 1 or 3, are needed")
@@ -151,6 +162,8 @@ def gaussian(
         model = PowerLawNoise((low, high))
     else:
         raise InputError(f"noise {noise}: power-law or white")
+    if random_weights and method == "gibbs":
+        raise InputError("random_weights: they are of the marginal method, not of Gibbs chains")
     denoiser = gaussian_denoiser(channels)
     if method == "gibbs":
         # One call is an exact draw of x, and costs next to nothing: few transitions for each.
@@ -168,6 +181,8 @@ def gaussian(
         raise InputError(f"preset {preset}: it is of Gibbs chains, not of the {method} method")
     elif method == "marginal":
         options = marginal_options(density=density)
+        if random_weights:
+            options = replace(options, weights=random_map(size))
     else:
         raise InputError(f"method {method}: gibbs or marginal")
     observation = ObservationModel(model, (size, size))

@@ -1,0 +1,73 @@
+"""The first stage: where p(φ | y) has its mode, and by which score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.problem import Options, Problem
+from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.search import Mode, climb, listen, mode_at, raised_to
+from gibbsdiff.inference.windows import Windows, cut
+
+
+@dataclass(frozen=True)
+class Search:
+    """The mode of p(φ | y), the denoiser corrected for the image there, and the calls made.
+
+    `marginal` is the score that found the mode, `plain` the same without weights.
+    """
+
+    marginal: Marginal
+    plain: Marginal
+    mode: Mode
+    denoiser: Denoiser
+    calls: int
+    windows: Windows | None
+
+
+def search(problem: Problem, options: Options, progress: Progress = silent) -> Search:
+    """The mode of p(φ | y): of every image, or of all windows of one."""
+    windows = cut(problem.y, problem.observation) if problem.by_windows else None
+    y, observation, keys = problem.y, problem.observation, list(problem.keys)
+    if windows is not None:
+        y, observation = windows.parts, windows.local
+        keys = [(i,) for i in range(len(y))]
+    score = partial(
+        Marginal,
+        y,
+        problem.noise,
+        problem.denoiser,
+        observation,
+        shared=windows is not None,
+        seed=options.seed,
+        keys=keys,
+    )
+    start = None if problem.start is None else problem.start(y)
+    if start is not None and windows is not None:
+        start = start.median(0, keepdim=True).values
+    own, plain = problem.denoiser, score()
+    rule = problem.listening if own.differentiable and not own.exact else None
+    most = problem.most_steps
+    if rule is not None and isinstance(options.weights, str):
+        marginal, there = listen(plain, rule, start, max(1, 2 * most // 3), progress)
+    else:
+        given = options.weights if isinstance(options.weights, Tensor) else None
+        marginal = plain if given is None else score(weights=given)
+        there = climb(marginal, start, most, progress=progress)
+    mode = mode_at(marginal, there)
+    if problem.least_information is not None:
+        least = problem.least_information(mode.phi)
+        inverse = torch.linalg.inv(raised_to(torch.linalg.inv(mode.inverse), least))
+        change = inverse @ torch.linalg.inv(mode.inverse)
+        mode = replace(mode, inverse=inverse, covariance=change @ mode.covariance @ change.mT)
+        if marginal.plain:
+            mode = replace(mode, covariance=inverse)
+    needed = options.method == "gibbs" or options.second_stage or options.samples > 0
+    denoiser, more = marginal.adapted(mode.phi) if needed else (problem.denoiser, 0)
+    return Search(marginal, plain, mode, denoiser, mode.calls + more, windows)
