@@ -124,10 +124,13 @@ def test_known_noise(natural, modes):
     same("astronaut-known", posterior, modes)
 
 
-def test_windows_of_a_large_picture(natural, modes):
+def large():
     x = torch.from_numpy(data.rocket().copy()).permute(2, 0, 1).float() / 255
-    y = noisy(x, (0.1, -0.3), 5)
-    posterior = gibbsdiff.denoise(y, model=natural, seed=SEED)
+    return noisy(x, (0.1, -0.3), 5)
+
+
+def test_windows_of_a_large_picture(natural, modes):
+    posterior = gibbsdiff.denoise(large(), model=natural, seed=SEED)
     with np.load(VALUES) as file:
         level, sigma = float(file["rocket-windows/noise_level"]), modes[0].phi[0, 0]
     assert posterior.level == pytest.approx(level, rel=TOLERANCE)

@@ -164,8 +164,8 @@ class Marginal:
 
     @property
     def noise_error(self) -> NoiseError | None:
-        """What N̂ is off by over images, eq. (12), with the weights that there are."""
-        return self.denoiser.noise_error(weighted=self.observation.weights is not None)
+        """What N̂ is off by over images, eq. (12): with weights, where a rule made them."""
+        return self.denoiser.noise_error(weighted=not self.plain)
 
     def _bias(self, share: Tensor) -> Tensor:
         """What N̂/N is off by on average, ρ̄ q, eq. (12): as much less of Ê/N makes it right."""
