@@ -4,13 +4,14 @@
 
 Test images of the configuration (never trained on): the first quarter, 128², of the paper's
 256² crop. σ is log-uniform on [0.05, 0.3], φ uniform on [-1, 1], the noise periodic, all keyed by
-the image. Four methods, each as `gibbsdiff.denoise` runs it:
+the image. Five methods, each as `gibbsdiff.denoise` runs it:
 
     first    the marginal method's first stage
     plain    the same without the weights of eq. (14)
     second   both its stages: 5 iterations × 2 chains × 12 calls
     gibbs    Gibbs at 12 calls per draw, 2 chains × (4 + 16) iterations, from over-dispersed
-             starts around the mode of the first stage
+             starts around the mode of the first stage; "weighted gibbs" has the weights of places
+             in its likelihood of φ
 
 z = (truth - mean)/sd, with the sd given the network and with the network's error added, eq. (12).
 A call is one image through the network once; seconds are CPU seconds of one thread per image. A
@@ -38,6 +39,9 @@ OPTIONS = {
     "plain": Options("marginal", samples=0, weights=None),
     "second": Options("marginal", second_stage=True, samples=0),
     "gibbs": Options("gibbs", 2, 16, burn_in=4, samples=0, stop_when_converged=False),
+    "weighted gibbs": Options(
+        "gibbs", 2, 16, burn_in=4, samples=0, stop_when_converged=False, weighted_chains=True
+    ),
 }
 METHODS = tuple(OPTIONS)
 BARS = {"sigma": 0.01, "phi": 0.04}
@@ -59,9 +63,9 @@ def record(records, method, image, x, denoiser):
     """Infer one image and keep what was found."""
     y, truth = observe(x, image)
     options = replace(OPTIONS[method], seed=image)
-    checkpoint = records.path.with_name(f"{records.path.stem}-{image}.chains")
+    checkpoint = records.path.with_name(f"{records.path.stem}-{method}-{image}.chains")
     resumed = checkpoint.exists()
-    if method == "gibbs":
+    if method.endswith("gibbs"):
         options = replace(options, checkpoint=checkpoint)
     start = time.process_time()
     problem, _ = picture_problem(y, NOISE, {}, denoiser, "periodic")
@@ -115,7 +119,7 @@ def table(method, found):
         )
     rhats = [r["rhat"] for r in found if r["rhat"] is not None]
     if rhats:
-        print(f"gibbs: R-hat median {statistics.median(rhats):.2f}, largest {max(rhats):.2f}")
+        print(f"{method}: R-hat median {statistics.median(rhats):.2f}, largest {max(rhats):.2f}")
     return good
 
 

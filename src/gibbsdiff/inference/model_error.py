@@ -13,30 +13,35 @@ from torch import Tensor
 
 from gibbsdiff.diffusion.calibration import overlap
 from gibbsdiff.fourier import between_references, half_plane
-from gibbsdiff.inference.marginal import Marginal, sum_by_owner
+from gibbsdiff.inference.marginal import Marginal, ScoreAt, sum_by_owner
 from gibbsdiff.inference.search import Mode
 
 
 @torch.no_grad()
-def response(marginal: Marginal, mode: Mode) -> Tensor:
-    """∂φ̂/∂ρ at the 8 reference frequencies of every channel: (B, d, 8 C), channels outermost.
+def score_by_rho(marginal: Marginal, phi: Tensor, at: ScoreAt) -> Tensor:
+    """∂g/∂ρ at the 8 reference frequencies of every channel, in the unit box: (B, d, 8 C), channels
+    outermost, with g the score at φ (B, d) and `at` what it saw.
 
     ∂g_i/∂ρ_j = ½ Σ_k w h_j ∂_i log N q, with h_j the hat function of log|k| around knot j.
     """
     shape = marginal.shape
-    rows, owner = marginal.rows(len(mode.phi))
+    rows, owner = marginal.rows(len(phi))
     k = half_plane(shape)
     hats = between_references(shape) * k.weight
-    slopes = marginal.slopes(k, mode.phi)[owner]
+    slopes = marginal.slopes(k, phi)[owner]
     counted = marginal.observation.counted(rows)
-    q = overlap(mode.at.E, mode.at.N).double()
+    q = overlap(at.E, at.N).double()
     h = marginal.observation.mode_weights(rows)
     q = (q if h is None else q * h).flatten(2)
     G = 0.5 * torch.einsum("b,bim,bcm,jm->bicj", counted, slopes, q, hats).flatten(2)
-    G = sum_by_owner(G, owner, len(mode.phi))
+    return sum_by_owner(G, owner, len(phi))
+
+
+def response(marginal: Marginal, mode: Mode) -> Tensor:
+    """∂φ̂/∂ρ = H⁻¹ ∂g/∂ρ, (B, d, 8 C)."""
     width = marginal.width
     unit = mode.inverse / width[:, None] / width
-    return width[:, None] * (unit @ G)
+    return width[:, None] * (unit @ score_by_rho(marginal, mode.phi, mode.at))
 
 
 def model_error(marginal: Marginal, mode: Mode, scatter: Tensor | None = None) -> Tensor | None:
