@@ -16,6 +16,7 @@ from gibbsdiff import (
     PowerLawNoise,
     Problem,
     Streams,
+    denoise,
     infer,
 )
 from gibbsdiff.diffusion.signal import NATURAL
@@ -247,6 +248,24 @@ def test_the_weighted_likelihood_of_known_noise_is_unbiased_and_as_wide_as_its_s
 def test_bad_maps_are_refused(maps, words):
     with pytest.raises(InputError, match=words):
         check_maps(maps, 1, (8, 8))
+
+
+@pytest.mark.parametrize(
+    ("how", "words"),
+    [
+        ({"weights": "loud"}, "there are sure"),
+        ({"weights": None, "weighted_chains": True, "method": "gibbs"}, "no weights"),
+        ({"weights": np.ones((8, 8)), "known": {"sigma": 0.1, "phi": 0.0}}, "is known"),
+        ({"weights": np.ones((600, 600)), "method": "marginal", "side": 600}, "up to 512²"),
+        ({"weights": np.ones((8, 8)), "method": "marginal"}, "does not fit"),
+    ],
+    ids=str,
+)
+def test_weights_that_cannot_be_heeded_are_refused(how, words, truth):
+    side = how.pop("side", 32) if "side" in how else 32
+    _, y = truth.observe((side, side), 0.2, -0.4)
+    with pytest.raises(InputError, match=words):
+        denoise(y, model=truth.GAUSSIAN, samples=0, **how)
 
 
 def test_smoothing_keeps_the_mean_and_spreads_by_its_sd():

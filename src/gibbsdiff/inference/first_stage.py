@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.errors import InputError
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
@@ -58,6 +59,8 @@ def search(problem: Problem, options: Options, progress: Progress = silent) -> S
         marginal, there = listen(plain, rule, start, max(1, 2 * most // 3), progress)
     else:
         given = options.weights if isinstance(options.weights, Tensor) else None
+        if given is not None and windows is not None:
+            raise InputError("weights: a map is for pictures up to 512²; φ of this is from windows")
         marginal = plain if given is None else score(weights=given)
         there = climb(marginal, start, most, progress=progress)
     mode = mode_at(marginal, there)

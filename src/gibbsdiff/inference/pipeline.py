@@ -249,6 +249,8 @@ def _starts(
 def _with_known_noise(problem: Problem, options: Options, progress: Progress) -> list[Posterior]:
     """x | y, φ at one φ: the mean and its error in one call, and samples."""
     assert problem.known is not None
+    if isinstance(options.weights, Tensor):
+        raise InputError("weights: the noise is known, and nothing is left to infer but x")
     if idle := options.given(GIBBS_ONLY | MARGINAL_ONLY):
         raise InputError(f"{idle[0]}: the noise is known, and nothing is left to infer but x")
     phi = problem.known.expand(options.chains, options.draws, -1)

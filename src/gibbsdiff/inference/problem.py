@@ -157,6 +157,8 @@ class Options:
                 raise InputError(f"{name} {getattr(self, name)!r}: there are {there}")
         if isinstance(self.weights, str) and self.weights != "sure":
             raise InputError(f"weights {self.weights!r}: there are sure, None, or a map")
+        if self.weighted_chains and self.weights is None:
+            raise InputError("weighted_chains: there are no weights")
         if isinstance(self.sampler, str) and self.sampler not in SAMPLERS:
             raise InputError(
                 f"sampler {self.sampler!r}: there are {', '.join(SAMPLERS)}, or a function"
