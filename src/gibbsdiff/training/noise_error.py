@@ -23,7 +23,7 @@ from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration, overlap
 from gibbsdiff.diffusion.denoiser import NoiseError
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, between_references, half_plane
-from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.marginal import Marginal, ScoreAt
 from gibbsdiff.inference.model_error import score_by_rho
 from gibbsdiff.inference.weights import Sureness
 from gibbsdiff.noise.families import PowerLawNoise
@@ -155,10 +155,12 @@ def noise_error(
             marginal = Marginal(y, noise, near)
             if rule is not None:
                 marginal = marginal.listening(rule, truth)
-            rho, sampling = _rho(marginal, truth, x)
+            score = marginal.score((truth - noise.low) / marginal.width)
+            rho, sampling = _rho(marginal, score.at, x)
             found.append(rho)
             sampled.append(sampling)
-            scores.append(_heard(marginal, truth))
+            by_rho = score_by_rho(marginal, truth, score.at)
+            scores.append(Heard(score.gradient, score.information, score.variance, by_rho))
     rho = torch.cat(found).unflatten(0, (-1, len(images)))
     # The median: few images are very wrong at large scales.
     bias = rho.flatten(0, 1).median(0).values
@@ -180,12 +182,6 @@ class Heard(NamedTuple):
     by_rho: Tensor
 
 
-def _heard(marginal: Marginal, truth: Tensor) -> Heard:
-    score = marginal.score((truth - marginal.noise.low) / marginal.width)
-    by_rho = score_by_rho(marginal, truth, score.at)
-    return Heard(score.gradient, score.information, score.variance, by_rho)
-
-
 def needed(heard: Heard, bias: Tensor, scatter: Tensor, part: float = 0.9) -> float:
     """κ, for which a `part` of the images has φ̂ - φ = J⁻¹(g - ∂g/∂ρ ρ̄) within the ellipsoid that
     J⁻¹ (V + κ ∂g/∂ρ Cov ρ ∂g/∂ρᵀ) J⁻¹ gives to that part.
@@ -205,11 +201,11 @@ def needed(heard: Heard, bias: Tensor, scatter: Tensor, part: float = 0.9) -> fl
     return high
 
 
-def _rho(marginal: Marginal, truth: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+def _rho(marginal: Marginal, at: ScoreAt, x: Tensor) -> tuple[Tensor, Tensor]:
     """ρ (B, 8 C) of images at their true φ and x, and its mean sampling variance (8 C, 8 C)."""
     weight, hats = half_plane(marginal.shape).weight, between_references(marginal.shape)
     rows, observation = torch.arange(len(x)), marginal.observation
-    mean, E, N = (part.double() for part in marginal.score_at(truth, rows))
+    mean, E, N = (part.double() for part in at)
     left, true = (observation.power(marginal.y - z, rows, N) for z in (mean, x))
     off = ((left + E - true) / N).flatten(2) * weight
     q = torch.einsum("bcm,jm->bcj", overlap(E, N).flatten(2) * weight, hats)

@@ -16,6 +16,7 @@ from gibbsdiff.diffusion.losses import losses
 from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.denoise import SURE
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.pretrained import load_spectral, save_model
@@ -98,10 +99,10 @@ class SpectralObjective(Objective[SpectralDenoiser]):
         return load_spectral(path)
 
     def calibration(self, model: SpectralDenoiser) -> Calibration:
-        """c of eq. (7) and the scatter of eq. (12), on the quarters of the calibration and
+        """c of eq. (7), and bias and scatter of eq. (12), on the quarters of the calibration and
         selection images: half the side that scores are measured at.
         """
-        return fit_calibration(model, self._held_out())
+        return fit_calibration(model, self._held_out(), rule=SURE)
 
     def calibrate_and_score(
         self, model: SpectralDenoiser, folders: Sequence[str | Path] = ()
