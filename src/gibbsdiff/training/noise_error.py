@@ -141,7 +141,7 @@ def noise_error(
     right: with independent e ~ N(0, Ê) a mode of weight w has the variance
     (2 Ê² + 4 |r|² Ê)/(w N²), over the share of modes that the weights leave. ρ has heavy tails, and
     what it does to φ is not known from its second moments alone: the scatter is scaled so that it
-    gives the φ of these very images the error bars that 90 % of them need.
+    gives the φ of these very images the error bars that two thirds of them need.
     """
     noise = family or PowerLawNoise()
     images = images[:: -(-len(images) // MOST)]
@@ -182,7 +182,7 @@ class Heard(NamedTuple):
     by_rho: Tensor
 
 
-def needed(heard: Heard, bias: Tensor, scatter: Tensor, part: float = 0.9) -> float:
+def needed(heard: Heard, bias: Tensor, scatter: Tensor, part: float = 0.68) -> float:
     """κ, for which a `part` of the images has φ̂ - φ = J⁻¹(g - ∂g/∂ρ ρ̄) within the ellipsoid that
     J⁻¹ (V + κ ∂g/∂ρ Cov ρ ∂g/∂ρᵀ) J⁻¹ gives to that part.
     """
