@@ -171,12 +171,6 @@ class ObservationModel:
         excess = torch.zeros_like(share) if excess is None else excess
         return replace(self, weights=Weights(maps.double(), share, excess, modes=modes))
 
-    def row(self, image: int) -> ObservationModel:
-        """That of one image of the batch."""
-        if self.window is None or len(self.window) == 1:
-            return self
-        return replace(self, window=self.window[image : image + 1])
-
     def digest(self) -> str | None:
         """What it depends on beside the noise, for the identity of a run."""
         own = (self.shape, self.grey, self.stated_on, self.window, self.observed)
