@@ -18,6 +18,7 @@ import torch
 from gibbsdiff import Marginal, PowerLawNoise, Streams, load_model
 from gibbsdiff.data.images import protocol_images, split
 from gibbsdiff.inference.denoise import SURE
+from gibbsdiff.inference.listening import listening
 from gibbsdiff.inference.search import climb
 from gibbsdiff.inference.starts import regression_start
 from gibbsdiff.training.config import read_config
@@ -47,16 +48,16 @@ def scores_of(y, seed, denoiser):
     """Name → the score to be judged."""
     plain = Marginal(y, NOISE, denoiser, seed=seed)
     rough = climb(plain, regression_start(y, NOISE), 6, roughly=True).phi
-    places = plain.listening(replace(SURE, modes=0.0), rough)
+    places = listening(plain, replace(SURE, modes=0.0), rough)
     return {
         "no weights": plain,
-        "modes": plain.listening(replace(SURE, slope=0.0), rough),
+        "modes": listening(plain, replace(SURE, slope=0.0), rough),
         "places, without b": without_excess(places),
         "places": places,
-        "places and modes": plain.listening(SURE, rough),
-        "twice the exponent": plain.listening(replace(SURE, slope=2 * SURE.slope), rough),
-        "half the exponent": plain.listening(replace(SURE, slope=SURE.slope / 2), rough),
-        "smoothed over 6": plain.listening(replace(SURE, smoothing=6.0), rough),
+        "places and modes": listening(plain, SURE, rough),
+        "twice the exponent": listening(plain, replace(SURE, slope=2 * SURE.slope), rough),
+        "half the exponent": listening(plain, replace(SURE, slope=SURE.slope / 2), rough),
+        "smoothed over 6": listening(plain, replace(SURE, smoothing=6.0), rough),
     }
 
 

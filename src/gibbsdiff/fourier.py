@@ -87,10 +87,10 @@ class Grouping:
     index: Tensor
 
     def sum(self, values: Tensor) -> Tensor:
-        """Σ w · values over each group: (B, H, W//2+1) -> (B, groups)."""
-        weighted = values.flatten(1).double() * half_plane(self.k.shape).weight
-        out = weighted.new_zeros(len(values), len(self.k.weight))
-        return out.index_add_(1, self.index, weighted)
+        """Σ w · values over each group: (..., H, W//2+1) -> (..., groups)."""
+        weighted = values.flatten(-2).double() * half_plane(self.k.shape).weight
+        out = weighted.new_zeros(*weighted.shape[:-1], len(self.k.weight))
+        return out.index_add(-1, self.index, weighted)
 
 
 @lru_cache(maxsize=32)

@@ -22,6 +22,7 @@ from gibbsdiff import (
 from gibbsdiff.diffusion.signal import NATURAL
 from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.first_stage import search
+from gibbsdiff.inference.listening import listening
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.observation import taper
 from gibbsdiff.inference.weights import (
@@ -182,7 +183,7 @@ def test_what_sure_places_lack_of_noise_is_seen_on_a_replicate(natural):
     eps = noise.draw(Streams.batch(0, count), 3)
     x = torch.tensor(data.coffee()[150:214, 250:314] / 255.0).permute(2, 0, 1).float()
     marginal = Marginal(x + eps, NOISE, natural)
-    weights = marginal.listening(Sureness(1.0, 50.0, 2.0, 0.0), phi).observation.weights
+    weights = listening(marginal, Sureness(1.0, 50.0, 2.0, 0.0), phi).observation.weights
     square = eps.double().square().mean(1, keepdim=True) / 0.15**2
     w2 = weights.maps.square()
     # Less the mean over the picture, which is no choice of places.

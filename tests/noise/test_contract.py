@@ -166,7 +166,7 @@ def test_descriptor_is_the_log_amplitude_at_the_references(noise, phi, shape):
     descriptor = noise.descriptor(shape, as_phi(phi))
     N = noise.power(shape, as_phi(phi))[0, 0]
     checked = 0
-    for radius, value in zip(REFERENCE, descriptor[0], strict=True):
+    for radius, value in zip(REFERENCE, descriptor[0, 0], strict=True):
         n = radius * shape[1]
         if abs(n - round(n)) > 1e-9 or radius > 0.5 or not noise.isotropic:
             continue
@@ -188,7 +188,7 @@ def test_descriptor_moves_by_log_u_with_the_level(noise, phi):
 def test_anisotropic_descriptor_is_the_mean_over_angles():
     noise, phi = FAMILIES[5]
     theta = torch.arange(2000, dtype=torch.float64) * math.pi / 2000
-    for radius, value in zip(REFERENCE, noise.descriptor(SHAPE, as_phi(phi))[0], strict=True):
+    for radius, value in zip(REFERENCE, noise.descriptor(SHAPE, as_phi(phi))[0, 0], strict=True):
         p = [torch.tensor(v, dtype=torch.float64) for v in phi]
         log_n = tilted(radius * torch.cos(theta), radius * torch.sin(theta), *p)
         assert float(value) == pytest.approx(float(log_n.mean()) / 2, abs=0.02)

@@ -123,7 +123,7 @@ def spectra(axis: Axes, mixture: Mixture, posterior: Posterior, noise: CMBNoise)
         line(dust, "dust, samples", color=VERMILION, **dots)
         line(cmb, "CMB, samples", color=BLUE, **dots)
     if posterior.noise_power is not None:
-        mean = radial_average(posterior.noise_power, bins)
+        mean = radial_average(posterior.noise_power[0], bins)
         line(mean, r"$N_\varphi$, posterior mean", color=INK, linewidth=0.9, linestyle=(0, (4, 2)))
     axis.set_xscale("log")
     axis.set_yscale("log")

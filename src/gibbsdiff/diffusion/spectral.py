@@ -126,12 +126,13 @@ class SpectralDenoiser(nn.Module, Denoiser):
 
     def evaluate(self, z: Tensor, noise: SpectralCovariance) -> Evaluation:
         """The network's own D, without calibration, and its heads."""
-        descriptor, m = _descriptor(noise), self.signal.mean
+        descriptor, m = self._told(noise), self.signal.mean
         w = wiener(self._signal(z), noise.power)
         opponent = torch.fft.rfft2(to_opponent(z - m))
         linear = torch.fft.irfft2(opponent * w.skip, s=noise.shape)
-        planes = torch.cat([3 * linear, torch.fft.irfft2(opponent * w.whiten, s=noise.shape)], 1)
-        del opponent  # room for the network, which counts from ten megapixels on
+        whitened = torch.fft.irfft2(opponent * w.whiten, s=noise.shape)
+        planes = torch.cat([3 * linear, whitened, *self._level_plane(z, noise)], 1)
+        del opponent, whitened  # room for the network, which counts from ten megapixels on
         network = self.network if self.tile is None else Tiled(self.network, self.tile)
         heads = network(planes, descriptor)
         del planes
@@ -164,6 +165,25 @@ class SpectralDenoiser(nn.Module, Denoiser):
         error = NetworkError(*parts)
         return mean, error, own_factor(error.spectrum() / noise.power, J, noise)
 
+    def _told(self, noise: SpectralCovariance) -> Tensor:
+        """The descriptor in as many rows as the network takes, (B, told, 8)."""
+        if noise.descriptor is None:
+            raise InputError("this network needs the noise's descriptor, eq. (5)")
+        rows, told = noise.descriptor, self.network.told
+        if told == 1 and not torch.equal(rows, rows[:, :1].expand_as(rows)):
+            raise InputError("this network was trained on noise that is equal in all channels")
+        return rows[:, :1] if told == 1 else rows.expand(-1, told, -1)
+
+    def _level_plane(self, z: Tensor, noise: SpectralCovariance) -> tuple[Tensor, ...]:
+        """log g, eq. (15), for a network that takes it."""
+        if not self.network.level_plane:
+            if noise.level_map is not None:
+                raise InputError("this network was trained on noise of one level in all places")
+            return ()
+        if noise.level_map is None:
+            return (torch.zeros_like(z[:, :1]),)
+        return (noise.level_map.shown(z).to(z),)
+
     def _signal(self, z: Tensor) -> Tensor:
         return self.signal.power((z.shape[-2], z.shape[-1])).to(z)
 
@@ -178,9 +198,3 @@ def _spectral(noise: NoiseCovariance) -> SpectralCovariance:
     if not isinstance(noise, SpectralCovariance):
         raise InputError(f"this network needs stationary noise, not {type(noise).__name__}")
     return noise
-
-
-def _descriptor(noise: SpectralCovariance) -> Tensor:
-    if noise.descriptor is None:
-        raise InputError("this network needs the noise's descriptor, eq. (5)")
-    return noise.descriptor

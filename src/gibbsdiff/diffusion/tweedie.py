@@ -45,13 +45,15 @@ def derivative(
     One random probe u is an unbiased estimate of the diagonal: ū · N^(-½) ∂D/∂z N^½ u, with
     |u| = 1 and random phases. With phases instead of white noise the part that is diagonal has no
     scatter. N^½ makes the matrix symmetric: modes with little noise would otherwise add their
-    scatter to all others. The same probe at every call makes a score that uses it smooth in φ.
+    scatter to all others. The same probe at every call makes a score that uses it smooth in φ. With
+    a level map, eq. (15), it is g⁻¹ ∂D/∂z g that has this diagonal.
     """
     u, root = _phases(z, seed), noise.power.sqrt()
-    probe = from_opponent(torch.fft.irfft2(u * root, s=noise.shape, norm="ortho"))
+    g = 1.0 if noise.level_map is None else noise.level_map.g.to(z)
+    probe = g * from_opponent(torch.fft.irfft2(u * root, s=noise.shape, norm="ortho"))
     found: Any = torch.func.jvp(mean_of, (z,), (probe.expand_as(z).contiguous(),), has_aux=True)
     mean, moved, aux = found
-    return mean, (u.conj() * fft(to_opponent(moved))).real / root, aux
+    return mean, (u.conj() * fft(to_opponent(moved / g))).real / root, aux
 
 
 def windowed_error(
@@ -60,8 +62,10 @@ def windowed_error(
     N: Tensor,
     window: Tensor | None,
     seed: int = 0,
-) -> tuple[Tensor, Tensor]:
-    r"""D(y), and Ê/N of what a window v keeps of the whitened error, (B, C, H, W//2+1), eq. (14):
+    g: Tensor | None = None,
+) -> tuple[Tensor, Tensor, Tensor]:
+    r"""D(y), Ê/N of what a window v keeps of the whitened error, (B, C, H, W//2+1), eq. (14), and
+    the trace of ∂D/∂y over the channels in every pixel, times v², (B, 1, H, W), eq. (15):
 
         Ê/N = ū · F( v F*[N^(-½) F( ∂D/∂y F*[N^½ F(v F*u)] )] ) / mean v²
 
@@ -73,6 +77,7 @@ def windowed_error(
         y: (B, C, H, W); spectra are those of its opponent colours.
         N: The noise's power, (B, 1 or C, H, W//2+1).
         window: v (B, 1, H, W); None is 1.
+        g: The level map, (B, 1, H, W): the error is then that of x/g; None is 1.
     """
     shape, root = (y.shape[-2], y.shape[-1]), N.sqrt()
     u = _phases(y, seed)
@@ -85,13 +90,17 @@ def windowed_error(
         return fft(v * torch.fft.irfft2(field, s=shape, norm="ortho"))
 
     tried = through_window(u.expand(len(y), -1, -1, -1))
-    probe = from_opponent(torch.fft.irfft2(root * tried, s=shape, norm="ortho"))
+    level = torch.ones_like(y[:, :1]) if g is None else g.to(y)
+    probe = level * from_opponent(torch.fft.irfft2(root * tried, s=shape, norm="ortho"))
     found: Any = torch.func.jvp(mean_of, (y,), (probe.contiguous(),), has_aux=True)
     mean, moved, s = found
-    gone = fft(to_opponent(moved)) / root - s * tried
+    moved = to_opponent(moved / level)
+    gone = fft(moved) / root - s * tried
     size = 1.0 if v is None else v.square().mean((-2, -1), keepdim=True)
     off = (u.conj() * through_window(gone)).real / size
-    return mean, through(s, window) + _in_bands(off, shape)
+    white = torch.fft.irfft2(u / root, s=shape, norm="ortho")
+    trace = (white * (moved if v is None else v * moved)).sum(1, keepdim=True)
+    return mean, through(s, window) + _in_bands(off, shape), trace
 
 
 def through(s: Tensor, window: Tensor | None) -> Tensor:

@@ -220,7 +220,7 @@ class Gibbs:
         row = 4 * ROW_FLOATS * self.y[0].numel()
         parts = []
         for rows in _chunks(len(phi), max(1, int(self.settings.memory // row))):
-            covariance = self.observation.covariance(phi[rows], self.y.dtype)
+            covariance = self.observation.covariance(phi[rows], self.y.dtype, self.owner[rows])
             stream = rng.rows(rows)
             shown = self.observation.show(self.y[self.owner[rows]], covariance, stream)
             x, mean, calls = self.sampler(self.denoiser, shown, covariance, stream)

@@ -11,7 +11,6 @@ those of the places where the network is sure. Everything here happens in the pr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import copy
 from typing import Any, NamedTuple
 
 import torch
@@ -23,12 +22,13 @@ from gibbsdiff.diffusion.denoiser import Denoiser, NoiseError, as_denoiser
 from gibbsdiff.diffusion.error_model import in_every_mode
 from gibbsdiff.diffusion.tweedie import through, windowed_error
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import REFERENCE, Wavevectors, filtered, from_opponent
+from gibbsdiff.fourier import REFERENCE, Wavevectors, half_plane
+from gibbsdiff.inference.level_score import with_level
 from gibbsdiff.inference.observation import ObservationModel, stationary
 from gibbsdiff.inference.uncertainty import pixel_sd
-from gibbsdiff.inference.weights import Sureness, check_maps, excess_of
+from gibbsdiff.inference.weights import check_maps
 from gibbsdiff.noise.base import NoiseModel
-from gibbsdiff.noise.covariance import NoiseCovariance
+from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
 from gibbsdiff.noise.stationary import Statistic
 from gibbsdiff.streams import Key, Streams
 
@@ -37,12 +37,15 @@ CHUNK = 2**20  # pixels that the denoiser is shown at once
 
 class ScoreAt(NamedTuple):
     """What one call of the denoiser says at some φ: D(y), its error's power Ê, as far as windows
-    and weights keep it, and the noise's power N, all in the channels of y.
+    and weights keep it, and the noise's power N, all in the channels of y. With a level map g,
+    eq. (15), E and N are those of (x - D)/g and ε/g, and `trace` is that of ∂D/∂y in every pixel.
     """
 
     mean: Tensor
     E: Tensor
     N: Tensor
+    g: Tensor | None = None
+    trace: Tensor | None = None
 
 
 class Score(NamedTuple):
@@ -118,19 +121,21 @@ class Marginal:
         rows, owner = self.rows(len(u), problem)
         phi = self.phi(u)
         at = self.score_at(phi[owner], rows, probe)
-        expected = self.observation.statistic(self.y[rows] - at.mean, rows, at.E, at.N)
+        expected = self.observation.statistic(self.y[rows] - at.mean, rows, at.E, at.N, at.g)
         held = (1 - at.E / at.N).clamp(0, 1).square()
         h, slopes = self.observation.mode_weights(rows), self.slopes(expected.k, phi)[owner]
         both = (held, held) if h is None else (h * held, h.square() * held)
         J, V = (
-            sum_by_owner(
-                0.5 * torch.einsum("bm,bim,bjm->bij", self._in_groups(v, rows), slopes, slopes),
-                owner,
-                len(u),
-            )
+            0.5 * torch.einsum("brm,birm,bjrm->bij", self._in_groups(v, rows), slopes, slopes)
             for v in both
         )
-        return Score(self.gradient(phi, owner, expected), J, V, at)
+        g = self.gradient(phi, owner, expected)
+        if at.g is not None:
+            seen = (self.y[rows] - at.mean, at.g, at.N, known(at.trace), held, slopes)
+            more, J = with_level(self.observation, phi[owner], rows, J, *seen)
+            g, V = g + sum_by_owner(more, owner, len(u)), J
+        J, V = (sum_by_owner(part, owner, len(u)) for part in (J, V))
+        return Score(g, J, V, at)
 
     @torch.no_grad()
     def score_at(self, phi: Tensor, rows: Tensor, probe: bool = True) -> ScoreAt:
@@ -141,25 +146,31 @@ class Marginal:
         own = self.denoiser
         probed = probe and own.differentiable and not (own.exact and observation.weights is None)
         parts = []
-        for part in self._chunks(rows):
-            covariance, show = self._shown(phi[part], rows[part])
-            N = observation.take_power(_known(covariance.spectrum()))
+        for part in self.chunks(rows):
+            covariance, show = self.shown(phi[part], rows[part])
+            N = observation.take_power(known(covariance.spectrum()))
 
             def moments(y: Tensor, covariance=covariance, show=show, N=N) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
                 shown = show(y)
                 mean, error = own(shown, covariance)
-                E = _known(None if error is None else error.spectrum())
+                E = known(None if error is None else error.spectrum())
                 E = observation.take_power(E.expand(-1, shown.shape[1], -1, -1))
                 return observation.take(mean), E / N
 
             y, v = self.y[rows[part]], window(rows[part])
+            g = _level_of(covariance)
             if probed:
-                mean, share = windowed_error(moments, y, N, v)
+                mean, share, trace = windowed_error(moments, y, N, v, g=g)
                 share = share - self._bias(share)
             else:
                 mean, share = moments(y)
                 share = share if observation.weights is None else through(share, v)
-            parts.append((mean, share * N, N))
+                # The same share of the noise everywhere: enough for the first steps.
+                everywhere = half_plane(self.shape).mean(share.flatten(2)).sum((1, 2))
+                trace = everywhere.view(-1, 1, 1, 1).expand_as(y[:, :1])
+                trace = trace if v is None else trace * v.square()
+            seen = (mean, share * N, N)
+            parts.append(seen if g is None else (*seen, g.expand_as(y[:, :1]), trace))
         return ScoreAt(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
     @property
@@ -178,61 +189,26 @@ class Marginal:
         return in_every_mode(rho, self.shape) * q
 
     @torch.no_grad()
-    def listening(self, rule: Sureness, phi: Tensor) -> Marginal:
-        """The same score where the denoiser is sure at φ (n, d), by two calls of each image: on y,
-        and on a replicate that tells what such a choice of places makes of the noise.
-        """
-        rows, owner = self.rows(len(phi))
-        channels, found = self.y.shape[1], []
-        for part in self._chunks(rows):
-            at = phi[owner[part]]
-            covariance, show = self._shown(at, rows[part])
-            rng = Streams(self.seed, [(*self.keys[i], 5) for i in rows[part].tolist()])
-            shown = show(self.y[rows[part]])
-            mean, error = self.denoiser(shown, covariance)
-            own = rule.shown(error, covariance, channels)
-            E = _known(None if error is None else error.spectrum()) / _known(covariance.spectrum())
-            s = E.expand(-1, shown.shape[1], -1, -1)[:, :channels]
-            x = mean if error is None else mean + error.draw(rng, shown.shape[1])
-            white = rng.normal(channels, *self.shape, dtype=self.y.dtype)
-            N = self.observation.take_power(_known(covariance.spectrum()))
-            eps = from_opponent(filtered(white, N.sqrt()))
-            _, error = self.denoiser(show(self.observation.take(x) + eps), covariance)
-            found.append((own, rule.shown(error, covariance, channels), white, s))
-        own, other, white, s = (torch.cat(column) for column in zip(*found, strict=True))
-        w, w_other = (rule.weights(part, together=self.shared) for part in (own, other))
-        t = 1.0 if self.observation.window is None else self.observation.window.double()
-        excess = excess_of(t * w_other, t * w, white, together=self.shared)
-        made = copy(self)
-        made.observation = self.observation.weighted(
-            w,
-            len(self.y),
-            together=self.shared,
-            excess=excess,
-            modes=rule.modes_of(s, own, t * w),
-        )
-        return made
-
-    @torch.no_grad()
     def around(self, phi: Tensor) -> Tensor:
         """The sd of x around D in every pixel of all images, with the error by ∂D/∂y."""
         rows, owner = self.rows(len(phi))
         denoiser, parts = self.denoiser.with_derivative_error(), []
-        for part in self._chunks(rows):
-            covariance, show = self._shown(phi[owner[part]], rows[part])
+        for part in self.chunks(rows):
+            covariance, show = self.shown(phi[owner[part]], rows[part])
             shown = show(self.y[rows[part]])
             _, error = denoiser(shown, covariance)
-            parts.append(_known(pixel_sd(self.observation, error, shown.shape[1])))
+            parts.append(known(pixel_sd(self.observation, error, shown.shape[1])))
         return torch.cat(parts)
 
-    def _chunks(self, rows: Tensor) -> Sequence[Tensor]:
+    def chunks(self, rows: Tensor) -> Sequence[Tensor]:
+        """Rows that the denoiser is shown at once."""
         return torch.arange(len(rows)).split(max(1, CHUNK // self.y[0, 0].numel()))
 
-    def _shown(
+    def shown(
         self, phi: Tensor, rows: Tensor
     ) -> tuple[NoiseCovariance, Callable[[Tensor], Tensor]]:
         """Σ_φ of what the denoiser is shown of the named images, and how y is shown."""
-        covariance = self.observation.covariance(phi, self.y.dtype)
+        covariance = self.observation.covariance(phi, self.y.dtype, rows)
 
         def show(y: Tensor) -> Tensor:
             # The chroma noise of an image is the same at every φ but for its spectrum: the score
@@ -250,7 +226,7 @@ class Marginal:
         """
         if not self.denoiser.adaptable or len(self.y) > 1:
             return self.denoiser, 0
-        covariance, show = self._shown(phi, torch.zeros(1, dtype=torch.int64))
+        covariance, show = self.shown(phi, torch.zeros(1, dtype=torch.int64))
         return self.denoiser.adapted(show(self.y), covariance), 1
 
     def gradient(self, phi: Tensor, owner: Tensor, expected: Statistic) -> Tensor:
@@ -262,14 +238,15 @@ class Marginal:
         return gradient * self.width
 
     def slopes(self, k: Wavevectors, phi: Tensor) -> Tensor:
-        """∂ log N/∂u in every group, (B, d, M), by central differences inside the box."""
+        """∂ log N/∂u in every group, (B, d, R, M), by central differences inside the box."""
         columns = []
         for i in range(phi.shape[1]):
             h = torch.zeros_like(phi)
             h[:, i] = 1e-5 * self.width[i]
             low, high = (p.clamp(self.noise.low, self.noise.high) for p in (phi - h, phi + h))
-            apart = ((high - low)[:, i] / self.width[i])[:, None]
-            columns.append((self.noise.log_power(k, high) - self.noise.log_power(k, low)) / apart)
+            apart = ((high - low)[:, i] / self.width[i]).view(-1, 1, 1)
+            ends = (self.noise.log_spectra(k, end) for end in (high, low))
+            columns.append(torch.sub(*ends) / apart)
         return torch.stack(columns, 1)
 
     def rows(self, n: int, problem: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -280,10 +257,13 @@ class Marginal:
         return torch.arange(n) if problem is None else problem, torch.arange(n)
 
     def _in_groups(self, values: Tensor, rows: Tensor) -> Tensor:
-        """Σ w · values over channels and groups, as far as windows let them count: (B, M)."""
+        """Σ w · values over the channels of a spectrum and groups, as far as windows let them
+        count: (B, R, M).
+        """
         grouping = self.noise.grouping(self.shape)
         counts = 1.0 if self.observation.window is None else (grouping.k.k > 0)
-        return grouping.sum(values.sum(1)) * self.observation.counted(rows)[:, None] * counts
+        sums = self.noise.by_spectrum(grouping.sum(values))[0]
+        return sums * self.observation.counted(rows).view(-1, 1, 1) * counts
 
 
 def sum_by_owner(values: Tensor, owner: Tensor, count: int) -> Tensor:
@@ -292,7 +272,13 @@ def sum_by_owner(values: Tensor, owner: Tensor, count: int) -> Tensor:
     return out.index_add_(0, owner, values)
 
 
-def _known(part: Tensor | None) -> Tensor:
+def _level_of(covariance: NoiseCovariance) -> Tensor | None:
+    level = covariance.level_map if isinstance(covariance, SpectralCovariance) else None
+    return None if level is None else level.g
+
+
+def known(part: Tensor | None) -> Tensor:
+    """A part of an error that must be there."""
     if part is None:
         raise InputError("the marginal method needs a denoiser whose error has a spectrum")
     return part

@@ -33,7 +33,8 @@ def score_by_rho(marginal: Marginal, phi: Tensor, at: ScoreAt) -> Tensor:
     q = overlap(at.E, at.N).double()
     h = marginal.observation.mode_weights(rows)
     q = (q if h is None else q * h).flatten(2)
-    G = 0.5 * torch.einsum("b,bim,bcm,jm->bicj", counted, slopes, q, hats).flatten(2)
+    slopes = slopes.expand(-1, -1, q.shape[1], -1)
+    G = 0.5 * torch.einsum("b,bicm,bcm,jm->bicj", counted, slopes, q, hats).flatten(2)
     return sum_by_owner(G, owner, len(phi))
 
 

@@ -23,7 +23,7 @@ MAPS = {
     "sd": PLANE,
     "average": PLANE,
     "samples": ("sample", *PLANE),
-    "noise_power": ("ky", "kx"),
+    "noise_power": ("spectrum", "ky", "kx"),
     "missing": ("row", "column"),
     "model_error": ("parameter", "parameter_too"),
     "box": ("corner", "parameter"),
@@ -89,6 +89,8 @@ def read(path: str | Path) -> dict[str, Any]:
             phi = np.stack([file["posterior"][name][()] for name in facts["names"]], -1)
             held = {name: values[()] for name, values in file["images"].items()}
         maps: dict[str, Any] = {n: torch.from_numpy(held[n]) for n in MAPS if n in held}
+        if "noise_power" in maps and maps["noise_power"].dim() == 2:  # of version 0.1
+            maps["noise_power"] = maps["noise_power"][None]
         if "missing" in maps:
             maps["missing"] = maps["missing"].bool()
         given = facts.pop("encoding", None)

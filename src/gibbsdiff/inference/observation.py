@@ -21,6 +21,8 @@ from gibbsdiff.identity import digest_of
 from gibbsdiff.inference.weights import Weights, independent_share
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
+from gibbsdiff.noise.level import Light
+from gibbsdiff.noise.levelled import LevelledStatistic
 from gibbsdiff.noise.stationary import StationaryNoise, Statistic
 from gibbsdiff.streams import Streams
 
@@ -44,6 +46,8 @@ class ObservationModel:
     `weights` w, for stationary noise, eq. (14): the whitened residual is weighted as well,
     P = N |F(w F*[N^(-½) F(window ε)])|²/mean((w window)²).
 
+    `light`: the picture's brightness, for noise whose level goes with it, eq. (15).
+
     `stated_on`: the grid that φ belongs to, where that is another than the picture's: families
     normalise over their grid, and the same φ is another noise on another grid.
     """
@@ -55,16 +59,34 @@ class ObservationModel:
     observed: Tensor | None = None
     stated_on: Shape | None = None
     weights: Weights | None = None
+    light: Light | None = None
 
-    def noise_covariance(self, phi: Tensor, dtype: torch.dtype) -> NoiseCovariance:
-        """Σ_φ of the picture itself."""
+    def lit(self, rows: Tensor | None = None) -> NoiseModel:
+        """The noise on the named images, by default all of them in order."""
+        if self.light is None:
+            return self.noise
+        light = self.light if rows is None else self.light.rows(rows)
+        return stationary(self.noise).lit(light)
+
+    @property
+    def levelled(self) -> bool:
+        """Whether the level of the noise goes with the brightness."""
+        return self.light is not None and bool(stationary(self.noise).level_names)
+
+    def noise_covariance(
+        self, phi: Tensor, dtype: torch.dtype, rows: Tensor | None = None
+    ) -> NoiseCovariance:
+        """Σ_φ of the pictures themselves."""
+        noise = self.lit(rows)
         if self.stated_on is None:
-            return self.noise.covariance(self.shape, phi, dtype)
-        return on_grid(stationary(self.noise), self.shape, phi, self.stated_on, dtype)
+            return noise.covariance(self.shape, phi, dtype)
+        return on_grid(stationary(noise), self.shape, phi, self.stated_on, dtype)
 
-    def covariance(self, phi: Tensor, dtype: torch.dtype) -> NoiseCovariance:
-        """Σ_φ of what the denoiser is shown."""
-        covariance = self.noise_covariance(phi, dtype)
+    def covariance(
+        self, phi: Tensor, dtype: torch.dtype, rows: Tensor | None = None
+    ) -> NoiseCovariance:
+        """Σ_φ of what the denoiser is shown of the named images."""
+        covariance = self.noise_covariance(phi, dtype, rows)
         if not self.grey:
             return covariance
         return covariance.scaled(torch.full((len(phi),), math.sqrt(3), dtype=torch.float64))
@@ -98,27 +120,55 @@ class ObservationModel:
         rows: Tensor | None = None,
         variance: Tensor | None = None,
         N: Tensor | None = None,
+        g: Tensor | None = None,
     ) -> Any:
         """What the likelihood needs of ε = y - x. `rows` names the image that each residual is of;
         by default they are all images in order.
 
         `variance` (B, C, H, W//2+1) is added to the power: the part of E|ε̂|² not in residual. `N`
-        whitens a residual that is weighted; by default the weights' own.
+        whitens a residual that is weighted; by default the weights' own. Noise with a level map
+        needs ε itself, for every g; with one g (B, 1, H, W) given it is the statistic of ε/g.
         """
+        if self.levelled and g is None:
+            return self._for_every_level(residual, rows)
+        if g is not None:
+            residual = residual / g
         if self.window is None and self.weights is None and variance is None:
             return self.noise.statistic(residual, observed=self.observed)
-        grouping = stationary(self.noise).grouping(self.shape)
+        noise = stationary(self.noise)
+        grouping = noise.grouping(self.shape)
         rows = torch.arange(len(residual)) if rows is None else rows
-        P, share = self.power(residual, rows, N), self.counted(rows)[:, None]
+        P, share = self.power(residual, rows, N), self.counted(rows).view(-1, 1, 1)
         if variance is not None:
             P = P + variance
         # The mean of a cut field holds what is slower than the cut, not N(0).
         counts = torch.ones_like(grouping.k.k) if self.window is None else grouping.k.k > 0
         share, h = share * counts, self.mode_weights(rows)
-        P = grouping.sum((P if h is None else P * h).sum(1)) * share
+        P, channels = noise.by_spectrum(grouping.sum(P if h is None else P * h))
+        P = P * share
         if h is not None:
-            share = share * grouping.sum(h.mean(1)) / grouping.k.weight
-        return Statistic(grouping.k, P, residual.shape[1], share)
+            share = share * noise.by_spectrum(grouping.sum(h))[0] / channels / grouping.k.weight
+        return Statistic(grouping.k, P, channels, share)
+
+    def _for_every_level(self, residual: Tensor, rows: Tensor | None) -> LevelledStatistic:
+        """ε, and how it is seen when it is divided by some g."""
+        rows = torch.arange(len(residual)) if rows is None else rows
+        assert self.light is not None
+        ones = torch.ones_like(residual[:, :1], dtype=torch.float64)
+        return LevelledStatistic(
+            residual.double(),
+            self.light.rows(rows),
+            lambda part: self.statistic(part, rows, g=ones),
+            self.pixels_counted(rows),
+        )
+
+    def pixels_counted(self, rows: Tensor) -> Tensor:
+        """How much a pixel counts, (1 or B, 1, H, W): share · t²/mean t² under a window t."""
+        t = self.whole_window(rows)
+        if t is None:
+            return torch.ones(1, 1, *self.shape, dtype=torch.float64)
+        share = self.counted(rows).view(-1, 1, 1, 1)
+        return share * t.square() / t.square().mean((-2, -1), keepdim=True)
 
     def mode_weights(self, rows: Tensor) -> Tensor | None:
         """h of the named images, (B, C, H, W//2+1); None is 1."""
@@ -173,7 +223,9 @@ class ObservationModel:
 
     def digest(self) -> str | None:
         """What it depends on beside the noise, for the identity of a run."""
-        own = (self.shape, self.grey, self.stated_on, self.window, self.observed)
+        own: tuple[Any, ...] = (self.shape, self.grey, self.stated_on, self.window, self.observed)
+        if self.light is not None:
+            own = (*own, self.light.map, self.light.whole)
         if self.weights is None:
             return digest_of(*own)
         return digest_of(*own, self.weights.name or self.weights.maps)
@@ -208,7 +260,13 @@ def on_grid(
     here = half_plane(shape)
     modes = noise.grouping(like).k
     raised = here.without_zero
-    log_n = noise.log_power(modes.with_frequencies(raised.kx, raised.ky), phi)
-    N = torch.exp(log_n[..., -len(here.kx) :]).to(dtype).reshape(len(phi), 1, shape[0], -1)
-    descriptor = noise.descriptor(like, phi).to(dtype)
-    return SpectralCovariance(N, shape, descriptor, noise.shape_parameters(phi).to(dtype))
+    log_n = noise.log_spectra(modes.with_frequencies(raised.kx, raised.ky), phi)
+    N = torch.exp(log_n[..., -len(here.kx) :]).to(dtype).unflatten(-1, (shape[0], -1))
+    descriptor, level = noise.descriptor(like, phi).to(dtype), noise.level_map(phi)
+    return SpectralCovariance(
+        N,
+        shape,
+        descriptor,
+        noise.shape_parameters(phi).to(dtype),
+        level_map=None if level is None else level.to(dtype=dtype),
+    )

@@ -34,7 +34,8 @@ class Posterior:
         sd: Standard deviation of x | y in every pixel, φ's own uncertainty included (but where φ
             comes from windows of a large picture: it is tiny there).
         samples: Draws of x | y, (n, C, H, W), each at its own draw of φ.
-        noise_power: N_φ averaged over draws of φ, (H, W//2+1).
+        noise_power: N_φ averaged over draws of φ, (R, H, W//2+1): R = 1 where all channels have one
+            spectrum, R = C where each opponent channel has its own.
         average: The plain mean of all draws of x, of chains alone: the paper's estimate.
         model_error: Covariance (d, d) of φ that the network's own error adds, eq. (12).
         box: The prior box (2, d) of φ: lower and upper corner.
@@ -164,7 +165,8 @@ class Posterior:
         if self.noise_power is None:
             return math.nan
         height, width = self.observed.shape[-2:]
-        return float(half_plane((height, width)).mean(self.noise_power.double().flatten())) ** 0.5
+        mean = half_plane((height, width)).mean(self.noise_power.double().flatten(-2))
+        return float(mean.mean()) ** 0.5
 
     def plot(self, path: str | Path | None = None, kind: str = "page", **options: Any) -> Any:
         """A matplotlib figure. "page": pictures, uncertainty, residual spectrum, traces and corner
@@ -197,7 +199,7 @@ class Posterior:
 def mean_noise_power(
     observation: ObservationModel, phi: Tensor, dtype: torch.dtype
 ) -> Tensor | None:
-    """N_φ averaged over some of the draws (chain, draw, d): (H, W//2+1); None if it has none."""
+    """N_φ averaged over some of the draws (chain, draw, d): (R, H, W//2+1); None if it has none."""
     if not observation.noise.stationary:
         return None
     flat = phi.flatten(0, 1)
@@ -209,7 +211,7 @@ def mean_noise_power(
     for one in picked:
         N = observation.noise_covariance(one[None], torch.float64).spectrum()
         assert N is not None
-        total = N.mean((0, 1)) if total is None else total + N.mean((0, 1))
+        total = N[0] if total is None else total + N[0]
     assert total is not None
     return (total / len(picked)).to(dtype)
 

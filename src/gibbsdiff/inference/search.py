@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from gibbsdiff.inference.listening import listening
 from gibbsdiff.inference.marginal import Marginal, Score, ScoreAt
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.weights import Sureness
@@ -132,7 +133,7 @@ def listen(
     spent = here.calls
     told: dict[str, Any] = {"progress": progress, "stage": LISTEN, "total": ROUNDS * most}
     for i in range(ROUNDS):
-        marginal = plain.listening(rule, here.phi)
+        marginal = listening(plain, rule, here.phi)
         there = climb(marginal, here.phi, most, done=i * most, **told)
         spent += there.calls + 2 * plain.cost
         if not there.far_from(plain, here.phi):

@@ -44,7 +44,7 @@ def refine(
     calls = 0
     for i in range(1, iterations + 1):
         progress(STAGE, i - 1, iterations)
-        covariance = observation.covariance(m.phi(u)[owner], m.y.dtype)
+        covariance = observation.covariance(m.phi(u)[owner], m.y.dtype, rows)
         stream = rng.fold(i)
         shown = observation.show(m.y[rows], covariance, stream)
         draw = sampler(denoiser, shown, covariance, stream)

@@ -97,7 +97,7 @@ def nearest(noise: StationaryNoise, shape: Shape, descriptor: Tensor, sd: Tensor
     width = noise.high - noise.low
 
     def scaled(u: Tensor) -> Tensor:
-        return noise.descriptor(shape, noise.low + u * width) / sd
+        return noise.descriptor(shape, noise.low + u * width).mean(1) / sd
 
     candidates = Streams(0, [(0,)]).uniform(CANDIDATES, len(width))[0]
     target = descriptor / sd

@@ -85,6 +85,9 @@ class UNet(nn.Module):
         blocks: The residual blocks of each level, on each side.
         embedding: The size of the descriptor's embedding.
         descriptor: The number of descriptor frequencies, eq. (5).
+        told: The rows of the descriptor that it is told: 1, noise that is equal in all channels, or
+            C, noise with a spectrum of its own in each opponent channel.
+        level_plane: Whether it takes one more plane, log g of eq. (15).
         padding: What lies beyond the border. "circular" makes the network equivariant to
             periodic shifts by multiples of `multiple`, if H and W are multiples of it.
     """
@@ -97,6 +100,8 @@ class UNet(nn.Module):
         *,
         embedding: int = 128,
         descriptor: int = 8,
+        told: int = 1,
+        level_plane: bool = False,
         padding: Padding = "zeros",
     ) -> None:
         """Start near the Wiener filter: F ≈ 0, v ≈ -0.3, B = 1."""
@@ -106,6 +111,8 @@ class UNet(nn.Module):
 
         self.channels = channels
         self.descriptor = descriptor
+        self.told = told
+        self.level_plane = level_plane
         self.padding: Padding = padding
         self.multiple = 2 ** len(widths)
 
@@ -116,9 +123,13 @@ class UNet(nn.Module):
 
         upper = range(len(widths) - 1)
         self.embed = nn.Sequential(
-            nn.Linear(descriptor, embedding), nn.SiLU(), nn.Linear(embedding, embedding), nn.SiLU()
+            nn.Linear(told * descriptor, embedding),
+            nn.SiLU(),
+            nn.Linear(embedding, embedding),
+            nn.SiLU(),
         )
-        self.inputs = nn.Conv2d(8 * channels, widths[0], 3, padding=1, padding_mode=padding)
+        planes = 4 * (2 * channels + level_plane)
+        self.inputs = nn.Conv2d(planes, widths[0], 3, padding=1, padding_mode=padding)
         self.descent = nn.ModuleList(level(i) for i in upper)
         self.down = nn.ModuleList(nn.Conv2d(widths[i], widths[i + 1], 2, stride=2) for i in upper)
         self.bottom = level(-1)
@@ -149,8 +160,9 @@ class UNet(nn.Module):
         """Evaluate the three heads.
 
         Arguments:
-            inputs: The planes 3·skip ∗ (z-m) and in ∗ (z-m), (B, 2C, H, W), with H, W ≥ 16.
-            descriptor: ½ log N at the frequencies of eq. (5), (B, 8).
+            inputs: The planes 3·skip ∗ (z-m), in ∗ (z-m) and, if it takes that, log g,
+                (B, 2C or 2C+1, H, W), with H, W ≥ 16.
+            descriptor: ½ log N at the frequencies of eq. (5), (B, told, 8).
         """
         correction, log_variance, pooled = self.trunk(inputs, descriptor)
         return Heads(correction, log_variance, self.bands(pooled, descriptor))
@@ -189,7 +201,8 @@ class UNet(nn.Module):
         return log_bands.view(-1, self.channels, self.descriptor)
 
     def _embedding(self, descriptor: Tensor) -> Tensor:
-        embedding: Tensor = self.embed((descriptor - DESCRIPTOR_CENTRE) / DESCRIPTOR_SPREAD)
+        centred = (descriptor.flatten(1) - DESCRIPTOR_CENTRE) / DESCRIPTOR_SPREAD
+        embedding: Tensor = self.embed(centred)
         return embedding
 
 

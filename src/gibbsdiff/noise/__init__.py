@@ -10,19 +10,28 @@ from gibbsdiff.noise.covariance import (
 )
 from gibbsdiff.noise.families import BandedNoise, PowerLawNoise, SpectralNoise, WhiteNoise
 from gibbsdiff.noise.fixed import with_fixed
+from gibbsdiff.noise.level import LevelMap, Light
+from gibbsdiff.noise.levelled import LevelledNoise
+from gibbsdiff.noise.photo import PhotoNoise
 from gibbsdiff.noise.pixel import PixelNoise
+from gibbsdiff.noise.smooth import SmoothNoise
 from gibbsdiff.noise.stationary import StationaryNoise, Statistic
 
 __all__ = [
     "BandedNoise",
     "CMBNoise",
     "Covariance",
+    "LevelMap",
+    "LevelledNoise",
+    "Light",
     "NoiseCovariance",
     "NoiseModel",
     "Parameter",
+    "PhotoNoise",
     "PixelCovariance",
     "PixelNoise",
     "PowerLawNoise",
+    "SmoothNoise",
     "SpectralCovariance",
     "SpectralNoise",
     "StationaryNoise",

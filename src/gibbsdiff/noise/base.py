@@ -16,6 +16,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape
 from gibbsdiff.identity import digest_of
 from gibbsdiff.noise.covariance import NoiseCovariance
+from gibbsdiff.noise.priors import GaussianPrior
 from gibbsdiff.streams import Streams
 
 LogDensity = Callable[[Tensor], Tensor]
@@ -107,10 +108,20 @@ class NoiseModel(ABC):
         value = torch.zeros_like(phi[..., 0]) if self.prior is None else self.prior(phi)
         return torch.where(inside, value, -torch.inf)
 
+    def prior_curvature(self) -> Tensor:
+        """Λ = -∂² log p(φ), (d, d), of a Gaussian prior; zero for a uniform one."""
+        if isinstance(self.prior, GaussianPrior):
+            return self.prior.precision
+        if self.prior is not None:
+            raise InputError(f"{self}: the curvature of a prior of your own is not known")
+        return torch.zeros(len(self.parameters), len(self.parameters), dtype=torch.float64)
+
     def draw_prior(self, rng: Streams, candidates: int = 4096) -> Tensor:
-        """(B, d) from the prior: exact if uniform, else the best of many uniform candidates
-        by the Gumbel-max rule (importance resampling).
+        """(B, d) from the prior: exact if it is uniform or Gaussian, else the best of many uniform
+        candidates by the Gumbel-max rule (importance resampling).
         """
+        if isinstance(self.prior, GaussianPrior):
+            return self.prior.draw(rng, self.low, self.high)
         if self.prior is None:
             u = rng.uniform(len(self.parameters))
             return self.low + u * (self.high - self.low)
@@ -170,9 +181,12 @@ class NoiseModel(ABC):
         own have not been named. Only noise with a digest can resume a checkpoint.
         """
         made_of = self._made_of()
-        if self._given_digest is None and (made_of is None or self.prior is not None):
+        own, gaussian = self.prior, isinstance(self.prior, GaussianPrior)
+        if self._given_digest is None and (made_of is None or not (own is None or gaussian)):
             return None
-        parts = (self.parameters, made_of, self._given_digest)
+        parts: list[Any] = [self.parameters, made_of, self._given_digest]
+        if isinstance(own, GaussianPrior):
+            parts += [own.mean, own.precision]
         return digest_of(type(self).__name__, *parts)
 
     def _made_of(self) -> tuple[Any, ...] | None:

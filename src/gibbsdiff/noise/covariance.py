@@ -10,7 +10,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
+from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, filtered, from_opponent, half_plane
+from gibbsdiff.noise.level import LevelMap
 from gibbsdiff.streams import Streams
 
 
@@ -43,7 +45,7 @@ class Covariance(ABC):
         """The same on another device, its numbers in another floating-point type."""
         moved = copy(self)
         for name, value in vars(self).items():
-            if isinstance(value, Covariance):
+            if isinstance(value, Covariance | LevelMap):
                 object.__setattr__(moved, name, value.to(device, dtype))
             elif isinstance(value, Tensor):
                 kind = dtype if value.is_floating_point() else None
@@ -70,10 +72,11 @@ class NoiseCovariance(Covariance):
 
 @dataclass(frozen=True)
 class SpectralCovariance(NoiseCovariance):
-    """Fᵀ diag(N) F. `power` N(k) is (B, 1, H, W//2+1), equal in all channels, or
-    (B, C, H, W//2+1), one spectrum per opponent channel. `descriptor` is eq. (5);
-    `shape_parameters` (B, K), with their names, are φ without its amplitude, for networks that
-    take φ itself.
+    """Fᵀ diag(N) F, or g Fᵀ diag(N) F g with a `level_map` g, eq. (15).
+
+    `power` N(k) is (B, 1, H, W//2+1), equal in all channels, or (B, C, H, W//2+1), one spectrum
+    per opponent channel. `descriptor` (B, 1 or C, 8) is eq. (5); `shape_parameters` (B, K), with
+    their names, are φ without its amplitude, for networks that take φ itself.
     """
 
     power: Tensor
@@ -81,6 +84,7 @@ class SpectralCovariance(NoiseCovariance):
     descriptor: Tensor | None = None
     shape_parameters: Tensor | None = None
     shape_names: tuple[str, ...] = ()
+    level_map: LevelMap | None = None
 
     @property
     def level(self) -> Tensor:
@@ -88,39 +92,44 @@ class SpectralCovariance(NoiseCovariance):
         return self._mean_power().mean((1, 2)).sqrt()
 
     def spectrum(self) -> Tensor:
-        """N(k)."""
+        """N(k): with a level map, that of ε/g."""
         return self.power
 
     def pixel_variance(self) -> Tensor:
-        """The mean of N over all modes, in every pixel."""
+        """g² times the mean of N over all modes, in every pixel."""
         mean = self._mean_power().to(self.power)
-        return mean[..., None].expand(-1, -1, *self.shape)
+        flat = mean[..., None].expand(-1, -1, *self.shape)
+        return flat if self.level_map is None else flat * self.level_map.g.square()
 
     def through(self, gain: Tensor) -> SpectralCovariance:
-        """gain² N."""
+        """gain² N, of noise that has one level everywhere."""
+        if self.level_map is not None:
+            raise InputError("noise with a level map has no spectrum behind a filter")
         return SpectralCovariance(self.power * gain.square(), self.shape)
 
     def draw(self, rng: Streams, channels: int) -> Tensor:
-        """White noise through the filter √N."""
+        """White noise through the filter √N, times g."""
         white = rng.normal(channels, *self.shape, dtype=self.power.dtype).to(self.power.device)
-        return from_opponent(filtered(white, self.power.sqrt()))
+        drawn = from_opponent(filtered(white, self.power.sqrt()))
+        return drawn if self.level_map is None else drawn * self.level_map.g
 
     def scaled(self, u: Tensor) -> SpectralCovariance:
         """N u², and log u added to the descriptor."""
         column = u.to(self.power).view(-1, 1, 1, 1)
         descriptor = self.descriptor
         if descriptor is not None:
-            descriptor = descriptor + torch.log(u).to(descriptor)[:, None]
+            descriptor = descriptor + torch.log(u).to(descriptor)[:, None, None]
         return replace(self, power=self.power * column**2, descriptor=descriptor)
 
     def rows(self, index: Tensor) -> SpectralCovariance:
         """Some images of the batch."""
-        descriptor, phi = self.descriptor, self.shape_parameters
+        descriptor, phi, level = self.descriptor, self.shape_parameters, self.level_map
         return replace(
             self,
             power=self.power[index],
             descriptor=None if descriptor is None else descriptor[index],
             shape_parameters=None if phi is None else phi[index],
+            level_map=None if level is None else level.rows(index),
         )
 
     def _mean_power(self) -> Tensor:

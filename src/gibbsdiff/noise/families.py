@@ -101,9 +101,9 @@ class BandedNoise(StationaryNoise):
         """
         _uniform_only(self)
         band = band_of(statistic.k.k, self.edges)
-        counted = statistic.modes.expand(len(phi), -1)
+        counted = statistic.modes.expand_as(statistic.P)[:, 0]
         modes = torch.zeros_like(phi).index_add_(1, band, counted)
-        P = torch.zeros_like(phi).index_add_(1, band, statistic.P)
+        P = torch.zeros_like(phi).index_add_(1, band, statistic.P[:, 0])
         u = rng.uniform(phi.shape[-1])
         v = truncated_inverse_gamma(
             statistic.channels * modes / 2,
@@ -160,8 +160,8 @@ def redraw_sigma(noise: StationaryNoise, phi: Tensor, statistic: Statistic, rng:
     """
     _uniform_only(noise)
     at_one = torch.cat([torch.ones_like(phi[:, :1]), phi[:, 1:]], 1)
-    Q = (statistic.P * torch.exp(-noise.log_power(statistic.k, at_one))).sum(-1)
-    n = statistic.channels * statistic.modes.sum(-1)
+    Q = (statistic.P * torch.exp(-noise.log_spectra(statistic.k, at_one))).sum((-2, -1))
+    n = statistic.channels * statistic.modes.expand_as(statistic.P).sum((-2, -1))
     low, high = noise.low[0] ** 2, noise.high[0] ** 2
     v = truncated_inverse_gamma((n - 1) / 2, Q / 2, low, high, rng.uniform())
     return torch.cat([v.sqrt()[:, None], phi[:, 1:]], 1)

@@ -13,6 +13,8 @@ from gibbsdiff.fourier import Shape, Wavevectors
 from gibbsdiff.identity import digest_of
 from gibbsdiff.noise.base import LogDensity, NoiseModel, Parameter
 from gibbsdiff.noise.covariance import NoiseCovariance
+from gibbsdiff.noise.level import LevelMap, Light
+from gibbsdiff.noise.priors import GaussianPrior
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.streams import Streams
 
@@ -62,6 +64,8 @@ class _Known:
     @property
     def prior(self) -> LogDensity | None:
         whole = self.family.prior
+        if isinstance(whole, GaussianPrior):
+            return whole.given(self.free, self.values)
         return None if whole is None else lambda phi: whole(self.whole(phi))
 
     def whole(self, phi: Tensor) -> Tensor:
@@ -90,6 +94,8 @@ class _FixedStationary(StationaryNoise):
     def __init__(self, family: StationaryNoise, known: Mapping[str, float]) -> None:
         self.family, self._known = family, _Known(family, known)
         self.isotropic, self.edges = family.isotropic, family.edges
+        self.spectra = family.spectra
+        self.level_names = family.level_names
         self.amplitude = "" if family.amplitude in known else family.amplitude
         super().__init__(self._known.parameters, self._known.prior)
 
@@ -99,6 +105,22 @@ class _FixedStationary(StationaryNoise):
     def log_power(self, k: Wavevectors, phi: Tensor) -> Tensor:
         """The family's."""
         return self.family.log_power(k, self._known.whole(phi))
+
+    def level_map(self, phi: Tensor) -> LevelMap | None:
+        """The family's."""
+        return self.family.level_map(self._known.whole(phi))
+
+    def lit(self, light: Light | None) -> StationaryNoise:
+        """The family's, with the same known values."""
+        return _FixedStationary(self.family.lit(light), self._known.known)
+
+    def statistic(self, noise: Any, observed: Tensor | None = None, *, exact: bool = False) -> Any:
+        """The family's."""
+        return self.family.statistic(noise, observed, exact=exact)
+
+    def log_likelihood(self, phi: Tensor, statistic: Any) -> Tensor:
+        """The family's."""
+        return self.family.log_likelihood(self._known.whole(phi), statistic)
 
     @property
     def shape_names(self) -> tuple[str, ...]:

@@ -70,7 +70,7 @@ def _expected(
     scale = posterior.unit**2
     band = None if noise is None else _band(posterior, noise, bins)
     if posterior.noise_power is not None:
-        mean = radial_average(posterior.noise_power, bins)
+        mean = radial_average(posterior.noise_power.mean(0), bins)
     elif band is not None:
         mean = band[1]
     else:
@@ -96,7 +96,7 @@ def _band(posterior: Posterior, noise: NoiseModel, bins: Grouping) -> Tensor | N
         return None
     draws = posterior.phi.flatten(0, 1).double()
     draws = draws[:: max(1, len(draws) // BAND_DRAWS)]
-    values = torch.exp(noise.log_power(bins.k, draws))
+    values = torch.exp(noise.log_spectra(bins.k, draws)).mean(-2)
     ends = torch.quantile(values, torch.tensor([0.05, 0.95], dtype=torch.float64), dim=0)
     return torch.stack([ends[0], values.mean(0), ends[1]])
 

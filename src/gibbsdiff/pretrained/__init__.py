@@ -143,6 +143,8 @@ def architecture(network: UNet) -> dict[str, Any]:
         "blocks": [len(list(level.children())) for level in levels],
         "embedding": first.out_features,
         "descriptor": network.descriptor,
+        "told": network.told,
+        "level_plane": network.level_plane,
         "padding": network.padding,
     }
 

@@ -76,7 +76,7 @@ def add_noise(
         log_shape = _log_shape(shape, slope, knots, is_random, without_zero=True)
     power = _on_grid(torch.exp(log_shape + offset[:, None]), shape)
     descriptor = 0.5 * (_at_reference(slope, knots, is_random) + offset[:, None])
-    return x + noise[:, :, :height, :width], SpectralCovariance(power, shape, descriptor)
+    return x + noise[:, :, :height, :width], SpectralCovariance(power, shape, descriptor[:, None])
 
 
 def family_of(law: NoiseLaw) -> StationaryNoise:

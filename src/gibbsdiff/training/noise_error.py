@@ -23,6 +23,7 @@ from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration, overlap
 from gibbsdiff.diffusion.denoiser import NoiseError
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, between_references, half_plane
+from gibbsdiff.inference.listening import listening
 from gibbsdiff.inference.marginal import Marginal, ScoreAt
 from gibbsdiff.inference.model_error import score_by_rho
 from gibbsdiff.inference.weights import Sureness
@@ -154,7 +155,7 @@ def noise_error(
             truth = parameters_of(s, p, len(x))
             marginal = Marginal(y, noise, near)
             if rule is not None:
-                marginal = marginal.listening(rule, truth)
+                marginal = listening(marginal, rule, truth)
             score = marginal.score((truth - noise.low) / marginal.width)
             rho, sampling = _rho(marginal, score.at, x)
             found.append(rho)
@@ -205,7 +206,7 @@ def _rho(marginal: Marginal, at: ScoreAt, x: Tensor) -> tuple[Tensor, Tensor]:
     """ρ (B, 8 C) of images at their true φ and x, and its mean sampling variance (8 C, 8 C)."""
     weight, hats = half_plane(marginal.shape).weight, between_references(marginal.shape)
     rows, observation = torch.arange(len(x)), marginal.observation
-    mean, E, N = (part.double() for part in at)
+    mean, E, N = (part.double() for part in (at.mean, at.E, at.N))
     left, true = (observation.power(marginal.y - z, rows, N) for z in (mean, x))
     off = ((left + E - true) / N).flatten(2) * weight
     q = torch.einsum("bcm,jm->bcj", overlap(E, N).flatten(2) * weight, hats)

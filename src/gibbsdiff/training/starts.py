@@ -54,6 +54,6 @@ def _observations(
         for part in torch.arange(len(x)).split(44):
             z, noise = add_noise(x[part], rng, law)
             assert noise.descriptor is not None
-            rows.append((features(z), noise.descriptor.double(), held[part]))
+            rows.append((features(z), noise.descriptor[:, 0].double(), held[part]))
     f, d, h = (torch.cat(column) for column in zip(*rows, strict=True))
     return f, d, h

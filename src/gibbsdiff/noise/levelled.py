@@ -1,0 +1,120 @@
+"""Any stationary noise with a level that goes with the brightness of the picture, eq. (15)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.checks import as_images
+from gibbsdiff.errors import InputError
+from gibbsdiff.fourier import Shape, Wavevectors
+from gibbsdiff.identity import digest_of
+from gibbsdiff.noise.base import Parameter
+from gibbsdiff.noise.level import LevelMap, Light
+from gibbsdiff.noise.priors import GaussianPrior
+from gibbsdiff.noise.stationary import StationaryNoise, Statistic
+
+#: Of log g = a (l-½) + b (l-½)²: as wide as what networks are trained on, and twice that at most.
+CURVE = (Parameter("a", -3.0, 3.0), Parameter("b", -5.0, 5.0))
+SD = (0.8, 1.4)
+
+
+@dataclass(frozen=True)
+class LevelledStatistic:
+    """ε (B, C, H, W) itself, as no sum over modes is sufficient for g; how ε/g is `seen`, and what
+    log g of every pixel counts (1 or B, 1, H, W).
+    """
+
+    eps: Tensor
+    light: Light
+    seen: Callable[[Tensor], Statistic]
+    counts: Tensor
+
+
+class LevelledNoise(StationaryNoise):
+    """ε = g ⊙ noise of another family, g = exp(a (l-½) + b (l-½)²) of mean square 1.
+
+    l is the picture's brightness, a `Light` that `lit` brings in: without it g is 1. (a, b) are
+    the last two parameters, with a Gaussian prior.
+    """
+
+    def __init__(self, family: StationaryNoise, light: Light | None = None) -> None:
+        if family.level_names:
+            raise InputError(f"{family}: its level goes with the brightness already")
+        self.family, self.light = family, light
+        self.isotropic, self.edges, self.spectra = family.isotropic, family.edges, family.spectra
+        self.amplitude = family.amplitude
+        self.level_names = tuple(p.name for p in CURVE)
+        super().__init__([*family.parameters, *CURVE], _joined(family))
+
+    def __str__(self) -> str:
+        return f"{type(self.family).__name__}({', '.join(self.names)})"
+
+    def lit(self, light: Light | None) -> LevelledNoise:
+        """The same noise on a picture of this brightness."""
+        made = copy(self)
+        made.light = light
+        return made
+
+    def log_power(self, k: Wavevectors, phi: Tensor) -> Tensor:
+        """The family's."""
+        return self.family.log_power(k, self._of_spectrum(phi))
+
+    def level_map(self, phi: Tensor) -> LevelMap | None:
+        """g at φ (B, d) on the picture that it is lit by."""
+        if self.light is None:
+            return None
+        return LevelMap.by_light(phi[..., -len(CURVE) :], self.light)
+
+    def statistic(self, noise: Any, observed: Tensor | None = None, *, exact: bool = False) -> Any:
+        """ε itself, on a picture that it is lit by."""
+        if self.light is None:
+            return super().statistic(noise, observed, exact=exact)
+        eps = as_images(noise, "noise", smallest=1).double()
+
+        def seen(part: Tensor) -> Statistic:
+            found: Statistic = StationaryNoise.statistic(self, part, observed, exact=exact)
+            return found
+
+        return LevelledStatistic(eps, self.light, seen, torch.ones_like(eps[:1, :1]))
+
+    def log_likelihood(self, phi: Tensor, statistic: Any) -> Tensor:
+        """Eq. (8) of ε/g, less Σ log g over channels and pixels."""
+        if isinstance(statistic, Statistic):
+            return super().log_likelihood(phi, statistic)
+        level = LevelMap.by_light(phi[..., -len(CURVE) :], statistic.light)
+        eps = statistic.eps
+        whole = super().log_likelihood(phi, statistic.seen(eps / level.g))
+        return whole - eps.shape[1] * (statistic.counts * level.g.log()).sum((1, 2, 3))
+
+    def highest_level(self, shape: Shape) -> float:
+        """The family's: g has the mean square 1."""
+        return self.family.highest_level(shape)
+
+    def digest(self) -> str | None:
+        """Of the family."""
+        own = self.family.digest()
+        return own and digest_of("levelled", own)
+
+    def _of_spectrum(self, phi: Tensor) -> Tensor:
+        return phi[..., : -len(CURVE)]
+
+
+def _joined(family: StationaryNoise) -> Any:
+    """The family's prior and that of (a, b)."""
+    d, own = len(family.parameters), family.prior
+    sd = torch.tensor(SD, dtype=torch.float64)
+    curve = GaussianPrior.independent(torch.zeros(len(CURVE)), sd)
+    if own is None or isinstance(own, GaussianPrior):
+        mean, precision = torch.zeros(d + len(CURVE)), torch.zeros(d + len(CURVE), d + len(CURVE))
+        mean, precision = mean.double(), precision.double()
+        precision[d:, d:] = curve.precision
+        if own is not None:
+            mean[:d], precision[:d, :d] = own.mean, own.precision
+        return GaussianPrior(mean, precision)
+    return lambda phi: own(phi[..., :d]) + curve(phi[..., d:])
