@@ -40,6 +40,8 @@ FACTS = (
     "unit",
     "truth",
     "notes",
+    "keep",
+    "returned",
 )
 SMALL = 64  # numbers that are not worth compressing
 

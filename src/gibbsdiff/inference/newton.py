@@ -12,8 +12,9 @@ curvature Λ of the prior: nothing is differentiated by differences.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import NamedTuple, Protocol
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +22,7 @@ from torch import Tensor
 from gibbsdiff.inference.marginal import Marginal, Score
 from gibbsdiff.inference.model_error import score_by_rho
 from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.quiet import Quiet
 from gibbsdiff.inference.search import (
     SEARCH,
     Mode,
@@ -29,6 +31,12 @@ from gibbsdiff.inference.search import (
 )
 
 SOURCES = ("the network", "quiet places", "the prior")
+
+
+def told_by(shares: Tensor) -> str:
+    """How much of what is known came from whom: shares (3, d), in words."""
+    parts = zip(SOURCES, shares.mean(1).tolist(), strict=True)
+    return "known from " + ", ".join(f"{name} {100 * part:.0f} %" for name, part in parts)
 
 
 class Told(NamedTuple):
@@ -47,11 +55,36 @@ class Told(NamedTuple):
         return (part @ self.gradient[..., None])[..., 0], part @ J
 
 
-class Beside(Protocol):
-    """Data beside the score."""
+@dataclass(frozen=True)
+class QuietData:
+    """Quiet places, beside the score: the Whittle likelihood of their spectra, which may all be
+    lower than those of the whole picture by e^-r, r ~ N(m, s²), and the level by brightness.
+    """
+
+    quiet: Quiet
+    raised: tuple[float, float] = (0.0, 0.0)
 
     def tell(self, marginal: Marginal, phi: Tensor) -> Told:
         """What it says of φ (B, d)."""
+        noise, width, (mean, sd) = marginal.noise, marginal.width, self.raised
+        own = self.quiet.statistic(noise.spectra)
+        statistic = replace(own, P=own.P * math.exp(mean))
+        with torch.enable_grad():
+            at = phi.detach().requires_grad_()
+            (g,) = torch.autograd.grad(noise.log_likelihood(at, statistic).sum(), at)
+        slopes = marginal.slopes(statistic.k, phi)
+        modes = 0.5 * statistic.channels * statistic.modes.expand(len(phi), -1, -1)
+        J = torch.einsum("brm,birm,bjrm->bij", modes, slopes, slopes)
+        G = sd * torch.einsum("brm,birm->bi", modes, slopes)
+        g, error = g * width, G[:, :, None] * G[:, None, :]
+        for name, value, spread in zip(
+            noise.level_names, self.quiet.curve.tolist(), self.quiet.curve_sd.tolist(), strict=False
+        ):
+            if name in noise.names:
+                i = noise.names.index(name)
+                g[:, i] += (value - phi[:, i]) * width[i] / spread**2
+                J[:, i, i] += (width[i] / spread) ** 2
+        return Told(g, J, error)
 
 
 def by_score(marginal: Marginal, phi: Tensor, score: Score) -> Told:
@@ -82,7 +115,7 @@ def by_prior(marginal: Marginal, phi: Tensor) -> tuple[Tensor, Tensor]:
 
 def climb_whole(
     marginal: Marginal,
-    beside: Beside | None,
+    beside: QuietData | None,
     start: Tensor,
     most: int = 8,
     rough: int = 2,
@@ -123,7 +156,7 @@ def climb_whole(
 
 def _together(
     marginal: Marginal,
-    beside: Beside | None,
+    beside: QuietData | None,
     phi: Tensor,
     score: Score,
     errors: bool = True,
