@@ -30,6 +30,7 @@ from gibbsdiff.inference.search import (
     next_step,
 )
 
+LEAST = 0.15  # sd of (a, b) by quiet places: their brightness is not all that sets their level
 SOURCES = ("the network", "quiet places", "the prior")
 
 
@@ -78,7 +79,7 @@ class QuietData:
         G = sd * torch.einsum("brm,birm->bi", modes, slopes)
         g, error = g * width, G[:, :, None] * G[:, None, :]
         for name, value, spread in zip(
-            noise.level_names, self.quiet.curve.tolist(), self.quiet.curve_sd.tolist(), strict=False
+            noise.level_names, self.quiet.curve.tolist(), self.quiet.curve_sd.clamp(min=LEAST).tolist(), strict=False
         ):
             if name in noise.names:
                 i = noise.names.index(name)

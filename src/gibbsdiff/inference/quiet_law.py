@@ -120,7 +120,9 @@ class _Posterior:
     by which m goes with brightness), then (a, b, log κ).
     """
 
-    def __init__(self, x: Tensor, nu: Tensor, light: Tensor, curve: Tensor | None, counted: Tensor | None) -> None:
+    def __init__(
+        self, x: Tensor, nu: Tensor, light: Tensor, curve: Tensor | None, counted: Tensor | None
+    ) -> None:
         self.x, self.nu, self.curve = x, nu.double(), curve
         self.counted = torch.ones_like(x) if counted is None else counted
         edges = torch.quantile(light, torch.linspace(0, 1, BINS + 1).double()[1:-1])

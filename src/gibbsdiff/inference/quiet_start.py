@@ -48,7 +48,7 @@ def start_of(
         fits = 0.5 * (counts * log_n + P * torch.exp(-log_n)).sum((-2, -1))
         total: Tensor = fits - noise.log_prior(phi) + 0.5 * u[:, d] ** 2
         if len(curve) == len(quiet.curve):
-            off = (phi[:, curve] - quiet.curve) / quiet.curve_sd
+            off = (phi[:, curve] - quiet.curve) / quiet.curve_sd.clamp(min=0.15)
             total = total + 0.5 * off.square().sum(-1)
         return total
 
