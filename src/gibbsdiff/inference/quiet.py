@@ -39,8 +39,9 @@ BANDS: tuple[tuple[int, tuple[tuple[float, ...], ...]], ...] = (
     (64, ((3 / 64 - 1e-3, 3 / 32 - 1e-3),)),
     (128, ((3 / 128 - 1e-3, 3 / 64 - 1e-3),)),
 )
-MOST = 700  # patches of one size that are looked at
+MOST = 500  # patches of one size that are looked at
 FEWEST = 12
+UNKNOWN = 6.0  # sd of log power where no noise is told from texture; less by what is gained
 HIDDEN = 0.01  # the part of a patch that may be missing or saturated
 LEAST = (1 / 255) ** 2 / 12 * 1e-2  # power below which nothing is told apart
 
@@ -143,9 +144,11 @@ def quiet_patches(y: Tensor, usable: Tensor | None = None) -> Quiet | None:
             # A patch that is flat in the other bands of a channel is more likely so in this one,
             # and as these are independent, choosing by them has no bias.
             C = y.shape[1]
-            each = fit(e, nu, found.light).weight.unflatten(0, (-1, C)).clamp(1e-6, 1)
+            rough = fit(e, nu, found.light)
+            each = rough.weight.unflatten(0, (-1, C)).clamp(1e-6, 1)
             others = each.log().sum(0) - each.log()
-            here = fit(e, nu, found.light, None, _enough(others.exp().flatten(0, 1)))
+            counted = _enough(others.exp().flatten(0, 1))
+            here = fit(e, nu, found.light, None, counted, rough.parameters)
             law, curve, first = here, here.curve, found
             calm = here.weight.unflatten(0, (-1, C)).clamp(1e-6, 1).log().sum(0).exp()
         else:
@@ -310,7 +313,7 @@ def _groups(
                             k,
                             nu * each * flat,
                             value,
-                            law.sd[q],
+                            torch.hypot(law.sd[q], UNKNOWN / (1 + law.gain[q].clamp(min=0) / 3)),
                             flat,
                             law.gain[q],
                             torch.tensor(float(found.n * 10 + j)),
