@@ -41,6 +41,7 @@ BANDS: tuple[tuple[int, tuple[tuple[float, ...], ...]], ...] = (
 )
 MOST = 500  # patches of one size that are looked at
 FEWEST = 12
+LEAST_SD = 0.1  # of log power, in any band: noise is never quite what a law says
 UNKNOWN = 6.0  # sd of log power where no noise is told from texture; less by what is gained
 HIDDEN = 0.01  # the part of a patch that may be missing or saturated
 LEAST = (1 / 255) ** 2 / 12 * 1e-2  # power below which nothing is told apart
@@ -98,7 +99,7 @@ class Quiet:
         the m groups of a band, which are wrong together.
         """
         together = (self.band[:, None] == self.band).sum(1)
-        return 2 / (2 / self.modes + together * self.sd**2)
+        return 2 / (2 / self.modes + together * (self.sd**2 + LEAST_SD**2))
 
 
 @dataclass(frozen=True)
@@ -135,25 +136,26 @@ def quiet_patches(y: Tensor, usable: Tensor | None = None) -> Quiet | None:
     seen = unclipped(y) if usable is None else usable.cpu()
     sizes = [(patches(y, seen, n), n, bands) for n, bands in BANDS if min(y.shape[-2:]) >= n]
     rows: list[tuple[Tensor, ...]] = []
+    C = y.shape[1]
     curve, law, first, calm = None, None, None, None
     for found, _, bands in sizes:
         if found.powers.shape[1] < FEWEST:
             continue
         e, shapes, nu = _band_powers(found, bands)
+        rare = torch.tensor([c > 0 for c in range(C)]).repeat(len(bands))
         if law is None or first is None or calm is None:
             # A patch that is flat in the other bands of a channel is more likely so in this one,
             # and as these are independent, choosing by them has no bias.
-            C = y.shape[1]
-            rough = fit(e, nu, found.light)
+            rough = fit(e, nu, found.light, rare=rare)
             each = rough.weight.unflatten(0, (-1, C)).clamp(1e-6, 1)
             others = each.log().sum(0) - each.log()
             counted = _enough(others.exp().flatten(0, 1))
-            here = fit(e, nu, found.light, None, counted, rough.parameters)
+            here = fit(e, nu, found.light, None, counted, rough.parameters, rare)
             law, curve, first = here, here.curve, found
             calm = here.weight.unflatten(0, (-1, C)).clamp(1e-6, 1).log().sum(0).exp()
         else:
             counted = _inside(calm, first, found).repeat(len(bands), 1)
-            here = fit(e, nu, found.light, curve, _enough(counted))
+            here = fit(e, nu, found.light, curve, _enough(counted), rare=rare)
             calm_here = counted * here.weight
         if found is first:
             calm_here = calm.repeat(len(bands), 1)

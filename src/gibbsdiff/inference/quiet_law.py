@@ -27,6 +27,7 @@ CURVE_SD = (0.8, 1.4)  # of (a, b), as in `LevelledNoise`
 CURVE_BOX = ((-3.0, -5.0), (3.0, 5.0))
 SPREAD = (math.log(2.0), 0.12)  # of log s: photographs have patches of all powers
 UNEVEN = 0.7  # sd of κ, by which the noise's level scatters from place to place
+FLAT_LUMA, FLAT_CHROMA = (0.0, 2.5), (2.0, 1.0)  # mean and sd of the logit of the flat share
 ROUGH, STEPS = 25, 80
 OWN = 7  # parameters of a band
 BINS = 6  # of brightness, for the texture's mean
@@ -88,6 +89,7 @@ def fit(
     curve: Tensor | None = None,
     counted: Tensor | None = None,
     start: Tensor | None = None,
+    rare: Tensor | None = None,
 ) -> Law:
     """The law of powers e (Q, P) in bands of ν (Q,) independent modes, with brightnesses l (P,) of
     the patches: the maximum of its likelihood and weak priors, from several starts.
@@ -96,10 +98,11 @@ def fit(
         curve: (a, b), if it is known already.
         counted: (Q, P), how much each patch counts: a choice that does not depend on e.
         start: `parameters` of a law that is near.
+        rare: (Q,), where texture is rare: in chroma.
     """
     x = e.log()
     Q = len(x)
-    law = _Posterior(x, nu, light, curve, counted)
+    law = _Posterior(x, nu, light, curve, counted, rare)
     if start is not None:
         return law.described(law.climbed(start, STEPS))
     sorted_x = x.sort(1).values
@@ -127,7 +130,10 @@ class _Posterior:
     by which m goes with brightness, log κ), then (a, b).
     """
 
-    def __init__(self, x: Tensor, nu: Tensor, light: Tensor, curve: Tensor | None, counted: Tensor | None) -> None:
+    def __init__(self, x: Tensor, nu: Tensor, light: Tensor, curve: Tensor | None, counted: Tensor | None, rare: Tensor | None = None) -> None:
+        none = torch.zeros(len(x), dtype=torch.bool) if rare is None else rare
+        self.usual = torch.where(none, FLAT_CHROMA[0], FLAT_LUMA[0]).double()
+        self.usual_sd = torch.where(none, FLAT_CHROMA[1], FLAT_LUMA[1]).double()
         self.x, self.nu, self.curve = x, nu.double(), curve
         self.counted = torch.ones_like(x) if counted is None else counted
         edges = torch.quantile(light, torch.linspace(0, 1, BINS + 1).double()[1:-1])
@@ -189,7 +195,7 @@ class _Posterior:
         prior = prior + 0.5 * with_light.square().sum(1)
         # Half a Gaussian in κ, whose logarithm is the parameter.
         prior = prior + 0.5 * (2 * own[:, 6]).exp() / UNEVEN**2 - own[:, 6]
-        return fits + prior + 0.5 * (own[:, 3] / 2.5).square()
+        return fits + prior + 0.5 * ((own[:, 3] - self.usual) / self.usual_sd).square()
 
     def __call__(self, theta: Tensor) -> Tensor:
         off = theta[-2:] / torch.tensor(CURVE_SD, dtype=torch.float64)
