@@ -80,6 +80,7 @@ class Law:
     weight: Tensor
     gain: Tensor
     parameters: Tensor
+    x: Tensor
 
 
 def fit(
@@ -239,7 +240,7 @@ class _Posterior:
         free = covariance[-2:, -2:]
         kappa = own[:, 6].exp()
         return Law(
-            own[:, 0], variance.sqrt(), own[:, 1], spread, flat, curve, free, kappa, weight, gain, theta
+            own[:, 0], variance.sqrt(), own[:, 1], spread, flat, curve, free, kappa, weight, gain, theta, self.x
         )
 
     def curvature(self, theta: Tensor) -> Tensor:

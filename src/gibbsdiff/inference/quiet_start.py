@@ -20,7 +20,7 @@ from gibbsdiff.streams import Streams
 #: noise reduction and JPEG take it away; mean and sd over cameras.
 RAISED = (0.45, 0.2)
 OCTAVE = 0.35  # sd of the change of log N from octave to octave at large scales
-FLAT_BELOW = 1 / 12
+FLAT_BELOW = 1 / 6
 STEPS = 60
 CANDIDATES = 64
 
@@ -87,7 +87,7 @@ def start_of(
 
 
 def log_flat(noise: StationaryNoise, shape: Shape, phi: Tensor) -> Tensor:
-    """log p (B,), up to a constant, of N's changes over the octaves below |k| = 1/12, where hardly
+    """log p (B,), up to a constant, of N's changes over the octaves below |k| = 1/6, where hardly
     any picture tells: without it, what a steep shape says of small scales would be believed there.
 
     Zero for noise of one or two parameters, which small scales determine.
