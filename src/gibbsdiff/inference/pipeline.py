@@ -1,6 +1,6 @@
 """The one way from an observation to its posterior:
 
-    start → search → refine or chains → model error → draws → posterior
+    start → search → refine or chains → model error → draws → posterior → check
 
 `denoise`, large pictures, the cosmology, calibration and the benchmark all call `infer`, so that
 what is measured is what ships.
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.check import with_check
 from gibbsdiff.inference.drawing import draw_samples, drawn_again, image_at, samples_around
 from gibbsdiff.inference.first_stage import Search, search
 from gibbsdiff.inference.fit import check_fit
@@ -57,6 +58,7 @@ def infer(
         found = _by_marginal(problem, options, search(problem, options, progress), progress)
     else:
         found = _by_chains(problem, options, progress)
+    found = [with_check(problem.rows([b]), p, options, progress) for b, p in enumerate(found)]
     seconds = (time.perf_counter() - begun) / len(found)
     return [replace(p, seconds=seconds) for p in found]
 

@@ -118,8 +118,9 @@ class Options:
     call; 0 leaves them as they are. `starts` None is "marginal" where there is a search, "prior"
     elsewhere. `warm_up` is the number of HMC's adapting iterations, `adaptation` their kind.
     `weights` of places in the score of φ: "sure" is the problem's own rule, None is none, or a map
-    (H, W). `weighted_chains`: the likelihood of φ in Gibbs chains has them too. `preset` is where
-    the options are from, for the report.
+    (H, W). `weighted_chains`: the likelihood of φ in Gibbs chains has them too. `check`: whether
+    the model of the noise is checked, by one call more. `preset` is where the options are from, for
+    the report.
     """
 
     method: Method = "gibbs"
@@ -145,6 +146,7 @@ class Options:
     adaptation: WarmUp = "ours"
     weights: Tensor | Literal["sure"] | None = "sure"
     weighted_chains: bool = False
+    check: bool = True
     preset: str | None = None
 
     def __post_init__(self) -> None:
