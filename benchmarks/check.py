@@ -12,10 +12,10 @@ Three parts, every result kept in a file, so that a stopped run goes on:
                 camera may make of it; the check is told the φ that is right, or would be
     fitted      the same with φ by the marginal method, as white noise and as a power law
 
-Alternatives: 4:2:0 of the noise and of the whole noisy picture; a level that goes with brightness,
-±30 % from black to white, up and down; 0.1 % of the pixels, or of the numbers of every channel,
-away by half the range; JPEG at quality 70, 4:2:0 and 4:4:4. Beyond the bars: rows with an offset of
-a quarter of the noise; noise of R, G, B in the ratio 1.3 : 0.7 : 1.
+Alternatives: 4:2:0 of the noise; a level that goes with brightness, ±30 % from black to white;
+0.1 % of the pixels away by half the range; JPEG at quality 70, 4:2:0. In an eighth of the runs
+also: 4:2:0 of the whole noisy picture; a level that falls; impulses in every channel on its own;
+JPEG 4:4:4; rows with an offset of a quarter of the noise; noise of R, G, B as 1.3 : 0.7 : 1.
 """
 
 import argparse
@@ -42,9 +42,8 @@ SIGMA, SHAPE = 10 / 255, (256, 256)
 YCC = torch.tensor(
     [[0.299, 0.587, 0.114], [-0.168736, -0.331264, 0.5], [0.5, -0.418688, -0.081312]]
 ).double()
-BARS = ("4:2:0 noise", "4:2:0 picture", "brighter", "darker", "impulses", "impulses by channel",
-        "JPEG 70", "JPEG 70 4:4:4")  # fmt: skip
-BEYOND = ("rows", "unequal RGB")
+BARS = ("4:2:0 noise", "brighter", "impulses", "JPEG 70")
+ALSO = ("4:2:0 picture", "darker", "impulses by channel", "JPEG 70 4:4:4", "rows", "unequal RGB")
 FAMILIES = {"white": WhiteNoise(), "power law": PowerLawNoise()}
 
 
@@ -148,8 +147,8 @@ def rates(records, part, families, names, runs, images, denoiser):
     false_alarms, held = [], True
     for family in families:
         for name in names:
-            found = []
-            for run in range(runs):
+            found, count = [], runs if name not in ALSO else max(1, runs // 8)
+            for run in range(count):
                 key = (part, family, name, run)
                 if key not in records:
                     y = observe(name, images[run % len(images)], run)
@@ -168,12 +167,12 @@ def rates(records, part, families, names, runs, images, denoiser):
             counts = ", ".join(f"{k} {kinds.count(k)}" for k in dict.fromkeys(kinds))
             good = ""
             if name == "model":
-                false_alarms.append((alarms, runs))
+                false_alarms.append((alarms, count))
             elif name in BARS:
-                good = "yes" if alarms >= 0.9 * runs else "NO"
-                held &= alarms >= 0.9 * runs
+                good = "yes" if alarms >= 0.9 * count else "NO"
+                held &= alarms >= 0.9 * count
             label = f"{name}, {family}" if family else name
-            print(f"| {label} | {alarms} of {runs} | {unsure} | {counts} | {good} |", flush=True)
+            print(f"| {label} | {alarms} of {count} | {unsure} | {counts} | {good} |", flush=True)
     alarms, of = (sum(column) for column in zip(*false_alarms, strict=True))
     held &= alarms <= 0.08 * of
     print(f"false alarms: {alarms} of {of}, the bar is 8 %", flush=True)
@@ -195,7 +194,7 @@ def main():
     records = Records(given.out, {"benchmark": "check", "model": denoiser.digest()})
     calibration(records, protocol_images(files.calibration), denoiser)
     images = protocol_images(files.test)
-    names = ("model", *BARS, *BEYOND)
+    names = ("model", *BARS, *ALSO)
     held = rates(records, "told", [""], names, given.runs, images, denoiser)
     names = ("model", *BARS)
     held &= rates(records, "fitted", list(FAMILIES), names, given.fitted, images, denoiser)

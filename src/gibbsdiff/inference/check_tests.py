@@ -174,7 +174,7 @@ def _lines(w: Whitened) -> Iterator[Finding]:
             count = n[:, part][..., on]
             total = float(count.sum())
             if total >= FEWEST / 2:
-                expected = (w.axis.flatten(2)[:, part][..., on] * count).sum()
+                expected = (w.modes.flatten(2)[:, part][..., on] * count).sum()
                 R = float((P[:, part][..., on] * count).sum() / expected.clamp(min=0.1 * total))
                 sd, z = chi_square(R, total, _tau(w, kind))
                 yield Finding(kind, name, "", R, sd, z)
@@ -189,9 +189,7 @@ def _luma_and_chroma(channels: int) -> list[tuple[str, list[int]]]:
 def _standard(w: Whitened) -> tuple[Tensor, Tensor, float]:
     """z over its own sd in every pixel, where it is seen, and the independent pixels."""
     v2 = w.window.square()
-    smooth = torch.cat(
-        [smoothed(w.expected[:, c : c + 1], SMOOTH) for c in range(w.z.shape[1])], 1
-    )
+    smooth = torch.cat([smoothed(w.expected[:, c : c + 1], SMOOTH) for c in range(w.z.shape[1])], 1)
     whole = w.expected.sum((-2, -1), keepdim=True) / v2.sum((-2, -1), keepdim=True)
     L = torch.maximum(smooth, 0.2 * whole * v2)
     seen = (w.window > 0.3 * w.window.max()).expand_as(w.z)

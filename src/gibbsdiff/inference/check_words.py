@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gibbsdiff.inference.model_check import Finding, channel_names
 from gibbsdiff.noise.base import NoiseModel
@@ -22,7 +22,7 @@ def sentence(wrong: Sequence[Finding], noise: NoiseModel) -> str:
             kinds.append(kind)
             parts.append(_said(f, wrong))
     said = "the noise model does NOT fit: " + "; ".join(parts)
-    advice = _advice(set(k.split()[0] for k in kinds), noise)
+    advice = _advice({k.split()[0] for k in kinds}, noise)
     return f"{said}: {advice}" if advice else said
 
 
@@ -45,27 +45,34 @@ def _group(f: Finding) -> str:
 
 
 def _said(f: Finding, wrong: Sequence[Finding]) -> str:
-    if f.kind == "band":
-        return _band(f, wrong)
-    if _family(f) == "brightness":
-        trend = next((g for g in wrong if g.kind == "trend"), None)
-        if trend is None:
-            return f"at {f.where} the noise is {_times(f.observed)} than elsewhere"
-        way, by = ("grows", trend.observed) if trend.observed > 1 else ("falls", 1 / trend.observed)
-        return f"the noise {way} with brightness, by {by:.1f} in power"
-    if f.kind == "place":
-        return f"the noise at {f.where} is {_times(f.observed)} than elsewhere"
-    if f.kind in ("rows", "columns"):
-        more = f"{_times(f.observed)} than the model"
-        return f"whole {f.kind} have noise of their own, {more}"
-    if _family(f) == "tails":
-        impulses = next((g for g in wrong if g.kind == "impulses"), None)
-        if impulses is not None:
-            return f"impulses ({impulses.where} pixels stand out)"
-        return f"the noise is not Gaussian (kurtosis {3 * f.observed:.1f} instead of 3)"
-    if f.kind == "blocks":
-        return "the noise changes every 8 pixels, as JPEG's blocks do"
-    return f"the noise of {f.channel} is correlated ({f.observed - 1:.2f})"
+    """One misfit, with those of its kind."""
+    times = _times(f.observed)
+    by_kind: dict[str, Callable[[], str]] = {
+        "band": lambda: _band(f, wrong),
+        "brightness": lambda: _brightness(f, wrong),
+        "place": lambda: f"the noise at {f.where} is {times} than elsewhere",
+        "rows": lambda: f"whole rows have noise of their own, {times} than the model",
+        "columns": lambda: f"whole columns have noise of their own, {times} than the model",
+        "tails": lambda: _tails(f, wrong),
+        "blocks": lambda: "the noise changes every 8 pixels, as JPEG's blocks do",
+        "coherence": lambda: f"the noise of {f.channel} is correlated ({f.observed - 1:.2f})",
+    }
+    return by_kind[_family(f)]()
+
+
+def _brightness(f: Finding, wrong: Sequence[Finding]) -> str:
+    trend = next((g for g in wrong if g.kind == "trend"), None)
+    if trend is None:
+        return f"at {f.where} the noise is {_times(f.observed)} than elsewhere"
+    way, by = ("grows", trend.observed) if trend.observed > 1 else ("falls", 1 / trend.observed)
+    return f"the noise {way} with brightness, by {by:.1f} in power"
+
+
+def _tails(f: Finding, wrong: Sequence[Finding]) -> str:
+    impulses = next((g for g in wrong if g.kind == "impulses"), None)
+    if impulses is not None:
+        return f"impulses ({impulses.where} pixels stand out)"
+    return f"the noise is not Gaussian (kurtosis {3 * f.observed:.1f} instead of 3)"
 
 
 def _band(f: Finding, wrong: Sequence[Finding]) -> str:

@@ -21,10 +21,19 @@ from torch import Tensor
 from torch.nn.functional import pad, unfold
 
 from gibbsdiff.diffusion.calibration import overlap
-from gibbsdiff.diffusion.denoiser import Denoiser, NoiseError
+from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.error_model import in_every_mode
 from gibbsdiff.diffusion.tweedie import in_bands, phases, through
-from gibbsdiff.fourier import REFERENCE, fft, filtered, from_opponent, half_plane, to_opponent
+from gibbsdiff.errors import InputError
+from gibbsdiff.fourier import (
+    REFERENCE,
+    Shape,
+    fft,
+    filtered,
+    from_opponent,
+    half_plane,
+    to_opponent,
+)
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.weights import independent_share, smoothed
 from gibbsdiff.noise.covariance import SpectralCovariance
@@ -41,24 +50,37 @@ UNKNOWN = 0.3  # sd of ρ, eq. (12), of a network that nobody has measured
 class Whitened(NamedTuple):
     """z (B, C, H, W) of pictures with one φ, in opponent channels, and what is expected of it.
 
-    `expected` is its variance in every pixel, by one probe: to be averaged over many. `window` is
-    m v; `share` Ê/N and `kept` are those of modes, (B, C, H, W//2+1); `counted` (B,) of the modes
-    are independent; `light` (B, 1, H, W) is the brightness. `axis` is the
-    power that is expected in single modes, by the probe: to be averaged. `sticking_out` is of y
-    itself. `scatter` is Cov ρ of eq. (12), None
-    for a denoiser that makes no error.
+    `expected` is its variance in every pixel and `modes` its power in every mode, both by one
+    probe: to be averaged over many. `window` is m v; `share` Ê/N and `kept` are those of modes,
+    (B, C, H, W//2+1); `counted` (B,) of the modes are independent; `light` (B, 1, H, W) is the
+    brightness. `sticking_out` is of y itself. `scatter` is Cov ρ of eq. (12), None for a denoiser
+    that makes no error.
     """
 
     z: Tensor
     expected: Tensor
+    modes: Tensor
     window: Tensor
     share: Tensor
     kept: Tensor
     counted: Tensor
     light: Tensor
-    axis: Tensor
     sticking_out: Tensor
-    scatter: Tensor | None
+    scatter: Tensor | None = None
+
+
+class Call(NamedTuple):
+    """What one call says of one picture: D, the heads' Ê/N and e(p), and ∂D/∂y g b with b of power
+    N, over g; None without a probe. g, b and N are those that it was made with.
+    """
+
+    mean: Tensor
+    s: Tensor
+    e: Tensor
+    N: Tensor
+    g: Tensor
+    b: Tensor
+    moved: Tensor | None
 
 
 @torch.no_grad()
@@ -70,19 +92,22 @@ def whitened(
     *,
     seed: int = 0,
     keys: Sequence[Key] | None = None,
-    sureness: float = SURENESS,
 ) -> Whitened:
     """z of y (B, C, H, W) at φ (1, d), by one call, with its derivative unless it is exact."""
     own = [(i,) for i in range(len(y))] if keys is None else list(keys)
     parts = []
-    for b in range(len(y)):
+    for b, one in enumerate(y.split(1)):
         rows = torch.tensor([b])
-        parts.append(_one(observation, denoiser, y[b : b + 1], phi, rows, own[b], seed, sureness))
-    columns = list(zip(*parts, strict=True))
-    return Whitened(*(torch.cat(column) for column in columns[:-1]), scatter=columns[-1][0])
+        call = _call(observation, denoiser, one, phi, rows, own[b], seed)
+        v = observation.whole_window(rows)
+        parts.append(
+            _one(denoiser, one, call, v if v is not None else torch.ones_like(call.e[:1, :1]))
+        )
+    joined = Whitened(*(torch.cat(column) for column in zip(*(p[:-1] for p in parts), strict=True)))
+    return joined._replace(scatter=_scatter(denoiser, y.shape[1]))
 
 
-def _one(
+def _call(
     observation: ObservationModel,
     denoiser: Denoiser,
     y: Tensor,
@@ -90,88 +115,95 @@ def _one(
     rows: Tensor,
     key: Key,
     seed: int,
-    sureness: float,
-) -> tuple[Any, ...]:
+) -> Call:
     covariance = observation.covariance(phi, y.dtype, rows)
     assert isinstance(covariance, SpectralCovariance)
     N = observation.take_power(covariance.power).expand(-1, y.shape[1], -1, -1).double()
     level = covariance.level_map
     g = torch.ones_like(y[:, :1]) if level is None else level.g.to(y).expand_as(y[:, :1])
-    v = observation.whole_window(rows) if observation.window is not None else None
-    v = torch.ones_like(y[:, :1], dtype=torch.float64) if v is None else v
 
     def moments(at: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        rng = Streams(seed, [(*key, 1)])
-        shown = observation.show(at, covariance, rng)
+        shown = observation.show(at, covariance, Streams(seed, [(*key, 1)]))
         mean, error = denoiser(shown, covariance)
-        assert error is not None
-        E, e = error.spectrum(), error.pixel_variance()
-        assert E is not None
-        assert e is not None
-        E, e = (p.expand(-1, shown.shape[1], *p.shape[2:]) for p in (E, e))
-        taken = observation.take_power(E), observation.take_power(e)
-        return observation.take(mean), taken
+        parts = [] if error is None else [error.spectrum(), error.pixel_variance()]
+        taken = [
+            observation.take_power(p.expand(-1, shown.shape[1], -1, -1))
+            for p in parts
+            if p is not None
+        ]
+        if len(taken) < 2:
+            raise InputError("the check needs a denoiser whose error has a spectrum and a map")
+        return observation.take(mean), (taken[0], taken[1])
 
-    probed = denoiser.differentiable and not denoiser.exact
     shape = (y.shape[-2], y.shape[-1])
     u = phases(y, seed).to(torch.complex128)
-    b0 = torch.fft.irfft2(u, s=shape, norm="ortho")
-    if probed:
-        probe = g * from_opponent(filtered(b0, N.sqrt())).to(y)
+    b = torch.fft.irfft2(u * N.sqrt(), s=shape, norm="ortho")
+    moved = None
+    if denoiser.differentiable and not denoiser.exact:
+        probe = (g * from_opponent(b)).to(y)
         found: Any = torch.func.jvp(moments, (y,), (probe.contiguous(),), has_aux=True)
-        mean, moved, (E, e) = found
-        moved = to_opponent((moved / g).double())
+        mean, along, (E, e) = found
+        moved = to_opponent((along / g).double())
     else:
         mean, (E, e) = moments(y)
-        moved = torch.zeros_like(b0)
-    E, e = E.double(), e.double()
-    variance = half_plane(shape).mean(N.flatten(2)).mean(1)[..., None, None]
-    sure = 1 - smoothed(e.mean(1, keepdim=True), SMOOTHING).to(e) / variance
-    sure = sure.clamp(0.02, 1)
-    sure = sure / sure.amax()
-    m = sure.pow(sureness) if probed else torch.ones_like(sure)
+    return Call(mean, E.double() / N, e.double(), N, g.double(), b, moved)
+
+
+def _one(denoiser: Denoiser, y: Tensor, call: Call, v: Tensor) -> Whitened:
+    shape, root, half = (y.shape[-2], y.shape[-1]), call.N.rsqrt(), half_plane(y.shape[-2:])
+    m = _sureness(call, shape)
     window = m * v
-    root, size = N.rsqrt(), window.square().mean((-2, -1), keepdim=True)
-    residual = to_opponent((y - mean).double() / g.double())
-    residual = residual - (v * residual).sum((-2, -1), keepdim=True) / v.sum((-2, -1), keepdim=True)
-    left = m * filtered(v * residual, root)
-    s = E / N
-    share = through(s, window) if float(window.min()) < 1 else s
-    own = share
-    zero = half_plane(shape).k.reshape(shape[0], -1) == 0
-    if probed:
-        error, tried = m * filtered(v * moved, root), m * filtered(v * filtered(b0, N.sqrt()), root)
-        guess = m * filtered(v * filtered(b0, s * N.sqrt()), root)
-        off = (fft(tried).conj() * fft(error - guess)).real / size
-        own = share + off  # in every mode, with the probe's whole scatter
-        share = share + in_bands(off, shape)
-    known = denoiser.noise_error()
-    if known is not None and probed:
-        rho = known.bias.reshape(-1, len(REFERENCE))[: y.shape[1]].double()
-        share = share - in_every_mode(rho, shape) * overlap(share, torch.ones_like(share))
-    kept = (share < MOST) & ~zero
+
+    def left_of(field: Tensor) -> Tensor:
+        return m * filtered(v * field, root)
+
+    residual = to_opponent((y - call.mean).double() / call.g)
+    mean = (v * residual).sum((-2, -1), keepdim=True) / v.sum((-2, -1), keepdim=True)
+    share = call.s if bool((window == 1).all()) else through(call.s, window)
+    in_modes = share
+    if call.moved is not None:
+        error, tried = left_of(call.moved), left_of(call.b)
+        size = window.square().mean((-2, -1), keepdim=True)
+        # What the probe finds beyond the heads, averaged over bands and in every single mode.
+        off = (fft(tried).conj() * fft(error - left_of(filtered(call.b, call.s)))).real / size
+        share, in_modes = share + in_bands(off, shape), share + off
+        share = share - _bias(denoiser, share, shape)
+    kept = (share < MOST) & (half.k.reshape(shape[0], -1) > 0)
     gain = kept * (1 - share.clamp(0, MOST)).rsqrt()
-    z = filtered(left, gain)
-    everywhere = half_plane(shape).mean(gain.square().flatten(2))[..., None]
-    inside = half_plane(shape).mean(kept.double().flatten(2))[..., None]
-    if probed:
-        expected = window.square() * everywhere - filtered(error, gain) * filtered(tried, gain)
-    else:
-        expected = window.square() * inside
-    axis = (1 - own) * gain.square()
-    light = smoothed(mean.mean(1, keepdim=True).double(), BLUR)
-    return (
-        z,
-        expected.expand_as(z),
+    expected = window.square() * half.mean(kept.double().flatten(2))[..., None]
+    if call.moved is not None:
+        noise = window.square() * half.mean(gain.square().flatten(2))[..., None]
+        expected = noise - filtered(error, gain) * filtered(tried, gain)
+    return Whitened(
+        filtered(left_of(residual - mean), gain),
+        expected,
+        (1 - in_modes) * gain.square(),
         window,
         share,
         kept,
         independent_share(window),
-        light,
-        axis,
-        sticking_out(y.double() / g.double(), N),
-        _scatter(denoiser, y.shape[1], known),
+        smoothed(call.mean.mean(1, keepdim=True).double(), BLUR),
+        sticking_out(y.double() / call.g, call.N),
     )
+
+
+def _sureness(call: Call, shape: Shape) -> Tensor:
+    """m (1, 1, H, W): (1 - e/N̄)^a, its largest value 1; 1 for a denoiser that is exact."""
+    if call.moved is None:
+        return torch.ones_like(call.e[:, :1])
+    variance = half_plane(shape).mean(call.N.flatten(2)).mean(1)[..., None, None]
+    sure = 1 - smoothed(call.e.mean(1, keepdim=True), SMOOTHING) / variance
+    sure = sure.clamp(0.02, 1)
+    return (sure / sure.amax()).pow(SURENESS)
+
+
+def _bias(denoiser: Denoiser, share: Tensor, shape: Shape) -> Tensor:
+    """What N̂/N is off by on average, eq. (12), as in the score."""
+    known = denoiser.noise_error()
+    if known is None:
+        return torch.zeros_like(share)
+    rho = known.bias.reshape(-1, len(REFERENCE))[: share.shape[1]].double()
+    return in_every_mode(rho, shape) * overlap(share, torch.ones_like(share))
 
 
 def sticking_out(y: Tensor, N: Tensor) -> Tensor:
@@ -194,11 +226,11 @@ def sticking_out(y: Tensor, N: Tensor) -> Tensor:
     return torch.minimum(out / (OUT * sd), out / (ALONE * spread.clamp(min=1e-12)))
 
 
-def _scatter(denoiser: Denoiser, channels: int, known: NoiseError | None) -> Tensor | None:
+def _scatter(denoiser: Denoiser, channels: int) -> Tensor | None:
     """Cov ρ (8 C, 8 C) in the channels of y; a grey picture is its luminance alone."""
-    size = channels * len(REFERENCE)
     if denoiser.exact:
         return None
+    size, known = channels * len(REFERENCE), denoiser.noise_error()
     if known is None:
         return UNKNOWN**2 * torch.eye(size, dtype=torch.float64)
     return known.scatter[:size, :size].double()
