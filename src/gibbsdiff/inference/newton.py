@@ -79,7 +79,10 @@ class QuietData:
         G = sd * torch.einsum("brm,birm->bi", modes, slopes)
         g, error = g * width, G[:, :, None] * G[:, None, :]
         for name, value, spread in zip(
-            noise.level_names, self.quiet.curve.tolist(), self.quiet.curve_sd.clamp(min=LEAST).tolist(), strict=False
+            noise.level_names,
+            self.quiet.curve.tolist(),
+            self.quiet.curve_sd.clamp(min=LEAST).tolist(),
+            strict=False,
         ):
             if name in noise.names:
                 i = noise.names.index(name)

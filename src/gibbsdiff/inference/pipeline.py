@@ -1,6 +1,6 @@
 """The one way from an observation to its posterior:
 
-    start → search → refine or chains → model error → draws → posterior
+    start → search → refine or chains → model error → draws → posterior → check
 
 `denoise`, large pictures, the cosmology, calibration and the benchmark all call `infer`, so that
 what is measured is what ships.
@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.check import with_check
 from gibbsdiff.inference.drawing import (
     best_mean,
     draw_samples,
@@ -65,6 +66,7 @@ def infer(
         found = _by_marginal(problem, options, search(problem, options, progress), progress)
     else:
         found = _by_chains(problem, options, progress)
+    found = [with_check(problem.rows([b]), p, options, progress) for b, p in enumerate(found)]
     seconds = (time.perf_counter() - begun) / len(found)
     return [given_back(replace(p, seconds=seconds), problem.least_level) for p in found]
 

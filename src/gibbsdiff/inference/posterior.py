@@ -16,6 +16,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import from_opponent, half_plane, to_opponent
 from gibbsdiff.inference import netcdf
 from gibbsdiff.inference.encoding import Encoding
+from gibbsdiff.inference.model_check import ModelCheck
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.potential import reflected
 from gibbsdiff.inference.summary import Summary, converged, load_arviz, summarise, table
@@ -42,7 +43,9 @@ class Posterior:
         box: The prior box (2, d) of φ: lower and upper corner.
         missing: (H, W), True where a pixel was not observed.
         method: "gibbs", "marginal" or "known noise"; `how` has the particulars.
+        calls: Of the denoiser, by the inference; the check makes one more of every picture.
         ended: Whether the marginal method's search ended.
+        check: Whether the model of the noise fits: another question than whether a search ended.
         unit: What 1 is in the units of the user's file.
         encoding: How the picture was given, and is given back by `image`.
         truth: True parameters, for plots.
@@ -74,6 +77,7 @@ class Posterior:
     unit: float = 1.0
     encoding: Encoding | None = None
     truth: tuple[float, ...] | None = None
+    check: ModelCheck | None = None
     notes: tuple[str, ...] = ()
     keep: tuple[float, float] = (0.0, 0.0)
     returned: bool = False
@@ -109,7 +113,7 @@ class Posterior:
     @property
     def verdict(self) -> str:
         """Success or failure in a phrase: of chains whether they converged, of a search whether it
-        ended.
+        ended; and whether the model of the noise fits, if that was checked.
         """
         if self.is_chains:
             found = "converged" if self.converged else "NOT CONVERGED"
@@ -117,7 +121,8 @@ class Posterior:
             found = "the search ended" if self.ended else "the search did NOT end"
         else:
             found = "the noise was given"
-        return f"INTERRUPTED, {found}" if self.interrupted else found
+        found = f"INTERRUPTED, {found}" if self.interrupted else found
+        return found if self.check is None else f"{found}; {self.check.short}"
 
     def summary(self) -> str:
         """A table as text; its first line is the verdict and what it cost."""
@@ -132,7 +137,9 @@ class Posterior:
             lines = [f"{r.name:>10} {r.mean:10.5f}" for r in self.rows]
         else:
             lines = table(self.rows, chains=self.is_chains, total=self.model_error is not None)
-        return "\n".join([f"{self.verdict}: {', '.join(parts)}", *lines, *self.notes])
+        checked = [] if self.check is None else [self.check.verdict]
+        head = f"{self.verdict}: {', '.join(parts)}"
+        return "\n".join([head, *checked, *lines, *self.notes])
 
     def __repr__(self) -> str:
         channels, height, width = self.mean.shape
