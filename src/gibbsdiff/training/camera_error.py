@@ -21,11 +21,12 @@ from gibbsdiff.noise.levelled import LevelledNoise
 from gibbsdiff.noise.photo import PhotoNoise
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.streams import Streams
-from gibbsdiff.training.noise_error import Observed, error_over
+from gibbsdiff.training.noise_error import Observed, error_over, needed_by_each
 
 LEVELS = (0.005, 0.15)
 MOST = 54  # images
 DRAWS = 6  # noises for every image
+FEW = 0.02  # part of the observations whose ρ is off by much more than others', at small scales
 LIGHT = 3  # pixels over which the brightness is averaged that the level goes with
 
 
@@ -54,8 +55,9 @@ def camera_error(
     rule: Sureness | None = None,
     seed: int = 300,
 ) -> NoiseError:
-    """Bias and scatter of ρ, as `noise_error` has them, over images and noises drawn from the prior
-    of `PhotoNoise`, every second one with a level that goes with the brightness, if `levelled`.
+    """Bias and scatter of ρ, much as `noise_error` has them, over images and noises drawn from the
+    prior of `PhotoNoise`, every second one with a level that goes with the brightness, if
+    `levelled`.
     """
     images = images[:: -(-len(images) // MOST)]
     near = on_device(denoiser, next(denoiser.parameters()).device)
@@ -74,7 +76,7 @@ def camera_error(
                 y = x + observation.covariance(phi, x.dtype).draw(rng, images.shape[1])
                 yield Observed(Marginal(y, noise, near, observation), phi, x)
 
-    return error_over(observations(), rule)
+    return error_over(observations(), rule, FEW, needed_by_each)
 
 
 def draw_photo(noise: StationaryNoise, shape: tuple[int, int], rng: Streams) -> Tensor:

@@ -9,7 +9,7 @@ measured so, ρ(|k|) is the same at all levels of the noise, eq. (12).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -168,11 +168,18 @@ class Observed(NamedTuple):
 
 
 @torch.no_grad()
-def error_over(observations: Iterable[Observed], rule: Sureness | None = None) -> NoiseError:
+def error_over(
+    observations: Iterable[Observed],
+    rule: Sureness | None = None,
+    few: float = 0.0,
+    scale: Callable[[Heard, Tensor, Tensor], float] | None = None,
+) -> NoiseError:
     """Bias and scatter of ρ over observations, as `noise_error` has them.
 
-    φ may be drawn from a Gaussian prior: its curvature is then part of what the score scatters by.
-    Parameters of a level map, eq. (15), do not depend on ρ: errors of their score are left out.
+    A part `few` of the observations, those whose ρ is off by most, count as if they were off by as
+    much as the next; κ of the scatter is found by `scale`, `needed` by default. φ may be drawn from
+    a Gaussian prior: its curvature is then part of what the score scatters by. Parameters of a
+    level map, eq. (15), do not depend on ρ: errors of their score are left out.
     """
     found, sampled, scores = [], [], []
     for given, truth, x in observations:
@@ -191,10 +198,12 @@ def error_over(observations: Iterable[Observed], rule: Sureness | None = None) -
     # The median: few images are very wrong at large scales.
     bias = rho.median(0).values
     around = rho - bias
+    most = around.abs().quantile(1 - few, 0)
+    around = around.clamp(-most, most)
     second = around.T @ around / len(around) - torch.stack(sampled).mean(0)
     scatter = nearest_covariance(second)
     heard = Heard(*(torch.cat(column) for column in zip(*scores, strict=True)))
-    return NoiseError(bias, needed(heard, bias, scatter) * scatter)
+    return NoiseError(bias, (scale or needed)(heard, bias, scatter) * scatter)
 
 
 class Heard(NamedTuple):
@@ -220,6 +229,28 @@ def needed(heard: Heard, bias: Tensor, scatter: Tensor, part: float = 0.68) -> f
         size = torch.einsum("bi,bi->b", g, torch.linalg.solve(heard.V + kappa * M, g))
         return float(torch.quantile(size, part)) > within
 
+    return _least(too_small)
+
+
+def needed_by_each(heard: Heard, bias: Tensor, scatter: Tensor, part: float = 0.95) -> float:
+    """κ, for which the intervals of a `part` of all images and parameters hold φ: for families with
+    many parameters, where the ellipsoid is about the one that is known worst.
+    """
+    inverse = torch.linalg.inv(heard.J)
+    off = torch.einsum("bij,bj->bi", inverse, heard.g - heard.by_rho @ bias).square()
+    A = inverse @ heard.by_rho
+    own, more = inverse @ heard.V @ inverse, A @ scatter @ A.mT
+    within = float(chi2.ppf(part, 1))
+
+    def too_small(kappa: float) -> bool:
+        size = off / (own + kappa * more).diagonal(dim1=1, dim2=2)
+        return float(torch.quantile(size, part)) > within
+
+    return _least(too_small)
+
+
+def _least(too_small: Callable[[float], bool]) -> float:
+    """The smallest κ up to MOST_SCALE that is not."""
     low, high = 0.0, MOST_SCALE
     for _ in range(30):
         middle = (low + high) / 2
