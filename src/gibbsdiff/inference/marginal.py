@@ -192,10 +192,13 @@ class Marginal:
         return in_every_mode(rho, self.shape) * q
 
     @torch.no_grad()
-    def around(self, phi: Tensor) -> Tensor:
-        """The sd of x around D in every pixel of all images, with the error by ∂D/∂y."""
+    def around(self, phi: Tensor, *, probe: bool = True) -> Tensor:
+        """The sd of x around D in every pixel of all images, with the error by ∂D/∂y; without a
+        `probe`, by the denoiser's own word.
+        """
         rows, owner = self.rows(len(phi))
-        denoiser, parts = self.denoiser.with_derivative_error(), []
+        denoiser = self.denoiser.with_derivative_error() if probe else self.denoiser
+        parts = []
         for part in self.chunks(rows):
             covariance, show = self.shown(phi[owner[part]], rows[part])
             shown = show(self.y[rows[part]])

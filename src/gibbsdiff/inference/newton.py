@@ -23,6 +23,7 @@ from gibbsdiff.inference.marginal import Marginal, Score
 from gibbsdiff.inference.model_error import score_by_rho
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.quiet import Quiet
+from gibbsdiff.inference.quiet_start import CURVE_SD
 from gibbsdiff.inference.search import (
     SEARCH,
     Mode,
@@ -30,10 +31,10 @@ from gibbsdiff.inference.search import (
     next_step,
 )
 
-LEAST = 0.15  # sd of (a, b) by quiet places: their brightness is not all that sets their level
 #: sd of (a, b) by the score beyond its own: a constant, and a part that goes with s/(1-s), s the
 #: mean of Ê/N; measured on held-out photographs under camera noise of four levels.
 LEVEL_ERROR = {"a": (0.08, 0.25), "b": (0.2, 0.9)}
+NEAR = (0.3, 0.01)  # how short the last step is, in sd and in prior widths
 SOURCES = ("the network", "quiet places", "the prior")
 
 
@@ -84,7 +85,7 @@ class QuietData:
         for name, value, spread in zip(
             noise.level_names,
             self.quiet.curve.tolist(),
-            self.quiet.curve_sd.clamp(min=LEAST).tolist(),
+            self.quiet.curve_sd.clamp(min=CURVE_SD).tolist(),
             strict=False,
         ):
             if name in noise.names:
@@ -157,13 +158,15 @@ def climb_whole(
         score = marginal.score(u, probe=i >= rough)
         calls += marginal.cost
         g, H, _ = _together(marginal, beside, marginal.phi(u), score)
-        step, short = next_step(u, g, H, [])
+        step, short = next_step(u, g, H, [], NEAR)
         if i >= rough and bool(short.all()):
             ended = short
             break
         u = (u + step).clamp(0, 1)
     progress(SEARCH, most, most)
-    score = marginal.score(u)
+    if not bool(ended.all()):
+        score = marginal.score(u)
+        calls += marginal.cost
     phi = marginal.phi(u)
     _, H, shares = _together(marginal, beside, phi, score)
     width = marginal.width
@@ -171,8 +174,8 @@ def climb_whole(
     total = torch.linalg.inv(make_positive_definite(H)) * scale
     _, naive, _ = _together(marginal, beside, phi, score, errors=False)
     raw = torch.linalg.inv(make_positive_definite(naive)) * scale
-    around = marginal.around(phi)
-    calls += 2 * marginal.cost
+    around = marginal.around(phi, probe=False)
+    calls += marginal.cost
     mode = Mode(phi, raw, raw, score.at, around, calls, ended)
     return replace(mode, model_error=total - raw), shares
 

@@ -106,7 +106,10 @@ class Quiet:
         # The law of patch powers takes texture that is in all patches for noise: at large scales
         # more than at small ones, and in luma more than in chroma.
         texture = torch.stack(
-            [sd * (0.07 / self.k) ** fall for sd, fall in (TEXTURE[c > 0] for c in range(len(self.sd)))]
+            [
+                sd * (0.07 / self.k) ** fall
+                for sd, fall in (TEXTURE[c > 0] for c in range(len(self.sd)))
+            ]
         )
         unknown = texture.square() + LEAST_SD**2
         counted = 2 / (2 / self.modes + together * (self.sd**2 + unknown))

@@ -21,8 +21,23 @@ from gibbsdiff.streams import Streams
 RAISED = (0.45, 0.2)
 OCTAVE = 0.35  # sd of the change of log N from octave to octave at large scales
 FLAT_BELOW = 1 / 6
+CURVE_SD = torch.tensor([0.25, 0.8])  # of (a, b), at least: not brightness alone sets the level
+GONE = 1.5  # in log power, from |k| = 0.15 to 0.5 and above
 STEPS = 60
 CANDIDATES = 64
+
+
+def processed(quiet: Quiet) -> bool:
+    """Whether a camera has processed this noise: that of chroma is gone at small scales, which no
+    sensor does, but demosaicing, noise reduction and subsampling do.
+    """
+    if len(quiet.power) < 3:
+        return False
+    large, small = (quiet.k > 0.1) & (quiet.k < 0.2), quiet.k > 0.45
+    if not bool(large.any() and small.any()):
+        return False
+    log_power = torch.log(quiet.power[1:].clamp(min=1e-12))
+    return float(log_power[:, large].mean() - log_power[:, small].mean()) > GONE
 
 
 def start_of(
@@ -54,7 +69,7 @@ def start_of(
         total: Tensor = fits - noise.log_prior(phi) + 0.5 * u[:, d] ** 2
         total = total - log_flat(noise, quiet.shape, phi)
         if len(curve) == len(quiet.curve):
-            off = (phi[:, curve] - quiet.curve) / quiet.curve_sd.clamp(min=0.15)
+            off = (phi[:, curve] - quiet.curve) / torch.maximum(quiet.curve_sd, CURVE_SD)
             total = total + 0.5 * off.square().sum(-1)
         return total
 

@@ -14,7 +14,7 @@ from gibbsdiff.inference.encoding import check_range, observation
 from gibbsdiff.inference.observation import ObservationModel, taper
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.quiet import Quiet, quiet_patches
-from gibbsdiff.inference.quiet_start import start_of
+from gibbsdiff.inference.quiet_start import RAISED, processed, start_of
 from gibbsdiff.inference.starts import regression_start
 from gibbsdiff.inference.weights import Sureness
 from gibbsdiff.inference.windows import LARGE
@@ -125,10 +125,11 @@ def picture_problem(
     light, quiet = None, None
     if isinstance(noise, StationaryNoise) and noise.level_names:
         light = Light.of(brightness(y), None if hidden is None else ~hidden)
-    raised = (0.0, 0.0)
     whole = d > FEW and noise.has_gaussian_prior
     if family.stationary and not everything and denoiser.error_model and y.shape[1] in (1, 3):
         quiet = quiet_patches(y, None if hidden is None else ~hidden)
+    camera = quiet is not None and depth is not None and depth.clipped and processed(quiet)
+    raised = RAISED if camera else (0.0, 0.0)
     return Problem(
         y,
         noise,
