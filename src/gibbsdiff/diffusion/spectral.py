@@ -166,8 +166,7 @@ class SpectralDenoiser(nn.Module, Denoiser):
         if noise.descriptor is None:
             raise InputError("this network needs the noise's descriptor, eq. (5)")
         rows, told = noise.descriptor, self.network.told
-        unequal = rows.shape[1] > 1 and not torch.equal(rows, rows[:, :1].expand_as(rows))
-        if told == 1 and unequal:
+        if told < rows.shape[1] and not torch.equal(rows, rows[:, :1].expand_as(rows)):
             raise InputError("this network was trained on noise that is equal in all channels")
         return rows[:, :1] if told == 1 else rows.expand(-1, told, -1)
 

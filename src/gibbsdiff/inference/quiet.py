@@ -41,7 +41,8 @@ BANDS: tuple[tuple[int, tuple[tuple[float, ...], ...]], ...] = (
 )
 MOST = 500  # patches of one size that are looked at
 FEWEST = 12
-TEXTURE = (2.0, 0.7)  # sd of log power at |k| = 0.07 that texture adds, luma and chroma
+#: Luma and chroma: sd of log power at |k| = 0.07 that texture adds, and by how much it falls with |k|.
+TEXTURE = ((2.0, 2.0), (0.5, 1.0))
 LEAST_SD = 0.1  # of log power, in any band: noise is never quite what a law says
 UNKNOWN = 6.0  # sd of log power where no noise is told from texture; less by what is gained
 HIDDEN = 0.01  # the part of a patch that may be missing or saturated
@@ -102,12 +103,16 @@ class Quiet:
         the m groups of a band, which are wrong together.
         """
         together = (self.band[:, None] == self.band).sum(1)
-        # Texture falls faster than noise by about two powers of |k| in amplitude: the law of patch
-        # powers takes what is in all patches for noise.
-        texture = torch.full_like(self.sd, TEXTURE[1])
-        texture[0] = TEXTURE[0]
-        unknown = (texture * (0.07 / self.k) ** 2).square() + LEAST_SD**2
-        return 2 / (2 / self.modes + together * (self.sd**2 + unknown))
+        # The law of patch powers takes texture that is in all patches for noise: at large scales
+        # more than at small ones, and in luma more than in chroma.
+        texture = torch.stack(
+            [sd * (0.07 / self.k) ** fall for sd, fall in (TEXTURE[c > 0] for c in range(len(self.sd)))]
+        )
+        unknown = texture.square() + LEAST_SD**2
+        counted = 2 / (2 / self.modes + together * (self.sd**2 + unknown))
+        # Less than one mode tells nothing; but if texture has a hundred times the noise's power,
+        # P/N would heed it all the same.
+        return torch.where(counted < 1, 0.0, counted)
 
 
 @dataclass(frozen=True)
@@ -234,6 +239,9 @@ def patches(y: Tensor, usable: Tensor, n: int) -> Patches:
     w = window(n)
     hidden = (cut((~usable).double()) * w.square()).mean((-2, -1))
     index = (hidden <= HIDDEN).nonzero()[:, 0]
+    if len(index) == 0:
+        none = y.new_zeros(0)
+        return Patches(n, y.new_zeros(y.shape[1], 0, n * (n // 2 + 1)), none, index[:, None])
     if len(index) > MOST:
         index = index[torch.linspace(0, len(index) - 1, MOST).round().long()]
     cells = cut(to_opponent(y)[0])[:, index]
