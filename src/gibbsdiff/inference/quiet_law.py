@@ -131,7 +131,15 @@ class _Posterior:
     by which m goes with brightness, log κ), then (a, b).
     """
 
-    def __init__(self, x: Tensor, nu: Tensor, light: Tensor, curve: Tensor | None, counted: Tensor | None, rare: Tensor | None = None) -> None:
+    def __init__(
+        self,
+        x: Tensor,
+        nu: Tensor,
+        light: Tensor,
+        curve: Tensor | None,
+        counted: Tensor | None,
+        rare: Tensor | None = None,
+    ) -> None:
         none = torch.zeros(len(x), dtype=torch.bool) if rare is None else rare
         self.usual = torch.where(none, FLAT_CHROMA[0], FLAT_LUMA[0]).double()
         self.usual_sd = torch.where(none, FLAT_CHROMA[1], FLAT_LUMA[1]).double()
@@ -213,7 +221,7 @@ class _Posterior:
         )
         return torch.from_numpy(found.x)
 
-    def value_and_gradient(self, at: np.ndarray) -> tuple[float, np.ndarray]:  # type: ignore[type-arg]
+    def value_and_gradient(self, at: np.ndarray) -> tuple[float, np.ndarray]:
         theta = torch.from_numpy(at).requires_grad_()
         with torch.enable_grad():
             value = self(theta)
@@ -240,7 +248,18 @@ class _Posterior:
         free = covariance[-2:, -2:]
         kappa = own[:, 6].exp()
         return Law(
-            own[:, 0], variance.sqrt(), own[:, 1], spread, flat, curve, free, kappa, weight, gain, theta, self.x
+            own[:, 0],
+            variance.sqrt(),
+            own[:, 1],
+            spread,
+            flat,
+            curve,
+            free,
+            kappa,
+            weight,
+            gain,
+            theta,
+            self.x,
         )
 
     def curvature(self, theta: Tensor) -> Tensor:
