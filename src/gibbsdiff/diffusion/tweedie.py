@@ -48,7 +48,7 @@ def derivative(
     scatter to all others. The same probe at every call makes a score that uses it smooth in φ. With
     a level map, eq. (15), it is g⁻¹ ∂D/∂z g that has this diagonal.
     """
-    u, root = _phases(z, seed), noise.power.sqrt()
+    u, root = phases(z, seed), noise.power.sqrt()
     g = 1.0 if noise.level_map is None else noise.level_map.g.to(z)
     probe = g * from_opponent(torch.fft.irfft2(u * root, s=noise.shape, norm="ortho"))
     found: Any = torch.func.jvp(mean_of, (z,), (probe.expand_as(z).contiguous(),), has_aux=True)
@@ -80,7 +80,7 @@ def windowed_error(
         g: The level map, (B, 1, H, W): the error is then that of x/g; None is 1.
     """
     shape, root = (y.shape[-2], y.shape[-1]), N.sqrt()
-    u = _phases(y, seed)
+    u = phases(y, seed)
     v = None if window is None else window.to(y)
 
     def through_window(field: Tensor) -> Tensor:
@@ -100,7 +100,7 @@ def windowed_error(
     off = (u.conj() * through_window(gone)).real / size
     white = torch.fft.irfft2(u / root, s=shape, norm="ortho")
     trace = (white * (moved if v is None else v * moved)).sum(1, keepdim=True)
-    return mean, through(s, window) + _in_bands(off, shape), trace
+    return mean, through(s, window) + in_bands(off, shape), trace
 
 
 def through(s: Tensor, window: Tensor | None) -> Tensor:
@@ -113,7 +113,7 @@ def through(s: Tensor, window: Tensor | None) -> Tensor:
     return torch.fft.rfft2(torch.fft.irfft2(s, s=shape) * kernel).real
 
 
-def _in_bands(values: Tensor, shape: Shape) -> Tensor:
+def in_bands(values: Tensor, shape: Shape) -> Tensor:
     """Means over bands of log|k|, diluted by `FEW` modes of zero, in every mode."""
     index, modes = _bands(shape)
     weight = half_plane(shape).weight.to(values)
@@ -131,7 +131,7 @@ def _bands(shape: Shape) -> tuple[Tensor, Tensor]:
     return index, torch.zeros(BANDS + 1, dtype=torch.float64).index_add(0, index, modes.weight)
 
 
-def _phases(z: Tensor, seed: int) -> Tensor:
+def phases(z: Tensor, seed: int) -> Tensor:
     """Random phases of a real field in the channels of z, (1, C, H, W//2+1)."""
     # A key of its own: a probe equal to the noise in z would not be independent of it.
     stream = Streams(seed, [(13, 13, 13)])

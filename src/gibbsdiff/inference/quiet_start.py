@@ -55,7 +55,7 @@ def start_of(
         total: Tensor = fits - noise.log_prior(phi) + 0.5 * u[:, d] ** 2
         total = total - log_flat(noise, quiet.shape, phi)
         if len(curve) == len(quiet.curve):
-            off = (phi[:, curve] - quiet.curve) / quiet.curve_sd
+            off = (phi[:, curve] - quiet.curve) / quiet.curve_sd.clamp(min=0.15)
             total = total + 0.5 * off.square().sum(-1)
         return total
 

@@ -18,7 +18,7 @@ from gibbsdiff.noise.stationary import StationaryNoise
 KNOTS = (1 / 48, 1 / 24, 1 / 14, 0.1, 0.14, 0.19, 0.25, 0.32, 0.4, 0.5, 0.62)
 BEND = 2.0  # sd of the second derivative of log N in log|k|
 USUAL, SPREAD = -9.0, 4.0  # of log N
-FLAT = 0.5  # sd of the slope at the largest scales
+FLAT = 0.1  # sd of the slope at the largest scales
 
 
 class SmoothNoise(StationaryNoise):
@@ -42,7 +42,9 @@ class SmoothNoise(StationaryNoise):
     def log_power(self, k: Wavevectors, phi: Tensor) -> Tensor:
         """Log-linear between the knots."""
         hats = between(torch.log(torch.tensor(self.knots, dtype=torch.float64)), k.k)
-        rows = phi.unflatten(-1, (self.spectra, -1)) @ hats.to(phi)
+        values = phi.unflatten(-1, (self.spectra, -1)).unbind(-1)
+        # Not `values @ hats`: BLAS rounds by batch size, and no chain may depend on the others.
+        rows = sum(v[..., None] * hat for v, hat in zip(values, hats.to(phi), strict=True))
         return rows[..., 0, :] if self.spectra == 1 else rows
 
     def _made_of(self) -> tuple[Any, ...]:
