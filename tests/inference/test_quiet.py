@@ -1,4 +1,4 @@
-"""The noise of quiet places: laws of patch powers against simulation, and known noise found again."""
+"""The noise of quiet places: laws of patch powers by simulation, and known noise found again."""
 
 import math
 
@@ -8,7 +8,8 @@ import torch
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors, half_plane
-from gibbsdiff.inference.quiet import quiet_patches, unclipped
+from gibbsdiff.inference.periodograms import unclipped
+from gibbsdiff.inference.quiet import quiet_patches
 from gibbsdiff.inference.quiet_law import (
     fit,
     independent_modes,

@@ -20,6 +20,7 @@ from gibbsdiff.streams import Streams
 #: noise reduction and JPEG take it away; mean and sd over cameras.
 RAISED = (0.45, 0.2)
 OCTAVE = 0.35  # sd of the change of log N from octave to octave at large scales
+RISE = (0.8, 1 / 24)  # the same in chroma, which rises down to this |k|
 FLAT_BELOW = 1 / 6
 CURVE_SD = torch.tensor([0.25, 0.8])  # of (a, b), at least: not brightness alone sets the level
 GONE = 1.5  # in log power, from |k| = 0.15 to 0.5 and above
@@ -113,7 +114,9 @@ def log_flat(noise: StationaryNoise, shape: Shape, phi: Tensor) -> Tensor:
     at = FLAT_BELOW * 2.0 ** -torch.arange(max(octaves, 0) + 1, dtype=torch.float64)
     k = radial_bins(shape).k.with_frequencies(at, torch.zeros_like(at))
     log_n = noise.log_spectra(k, phi)[..., -len(at) :]
-    return -0.5 * (log_n.diff(dim=-1) / OCTAVE).square().sum((-2, -1))
+    sd = torch.full_like(log_n[0, :, 1:], OCTAVE)
+    sd[1:, at[1:] > 0.99 * RISE[1]] = RISE[0]
+    return -0.5 * (log_n.diff(dim=-1) / sd).square().sum((-2, -1))
 
 
 def _starts(noise: StationaryNoise, quiet: Quiet, cost: Any) -> list[Tensor]:
