@@ -81,8 +81,8 @@ class Sureness:
     modes: float
 
     def shown(self, error: Covariance | None, noise: NoiseCovariance, channels: int) -> Tensor:
-        """1 - e(p)/(g² N̄), (B, 1, H, W), from the error of x in opponent colours; of a grey picture that
-        is shown as colours `channels` is 1, and its luminance alone counts.
+        """1 - e(p)/(g² N̄), (B, 1, H, W), from the error of x in opponent colours; of a grey picture
+        that is shown as colours `channels` is 1, and its luminance alone counts.
         """
         variance = None if error is None else error.pixel_variance()
         if variance is None:
