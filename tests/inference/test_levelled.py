@@ -81,7 +81,7 @@ class Dense(Denoiser):
 
     def __call__(self, z, noise):
         Sigma, g = self.noise(noise)
-        K = torch.linalg.solve(self.S + Sigma, self.S).mT
+        K = torch.linalg.solve(self.S + Sigma, self.S.expand_as(Sigma)).mT
         moved = (K @ (z - MEAN).flatten(1)[..., None])[..., 0].reshape(z.shape)
         error = self.S - K @ self.S
         return Estimate(
@@ -175,6 +175,7 @@ def test_the_information_is_that_of_the_dense_gaussian(noise, phi, channels):
     assert float(((J - fisher) / sd / sd[:, None]).abs().max()) < 0.2
 
 
+@pytest.mark.slow
 def test_gibbs_finds_the_level_of_a_gaussian_signal():
     """(σ, a, b) | y by chains, with exact draws of x, and by the dense evidence: importance
     sampling from a Gaussian that is twice as wide as the draws.
