@@ -158,7 +158,7 @@ class Marginal:
                 return observation.take(mean), E / N
 
             y, v = self.y[rows[part]], window(rows[part])
-            g = _level_of(covariance)
+            g = level_of(covariance)
             if probed:
                 mean, share, trace = windowed_error(moments, y, N, v, g=g)
                 share = share - self._bias(share)
@@ -268,7 +268,7 @@ class Marginal:
         """
         grouping = self.noise.grouping(self.shape)
         counts = 1.0 if self.observation.window is None else (grouping.k.k > 0)
-        sums = self.noise.by_spectrum(grouping.sum(values))[0]
+        sums = grouping.sum(self.noise.by_spectrum(values)[0])
         return sums * self.observation.counted(rows).view(-1, 1, 1) * counts
 
 
@@ -278,7 +278,8 @@ def sum_by_owner(values: Tensor, owner: Tensor, count: int) -> Tensor:
     return out.index_add_(0, owner, values)
 
 
-def _level_of(covariance: NoiseCovariance) -> Tensor | None:
+def level_of(covariance: NoiseCovariance) -> Tensor | None:
+    """g of eq. (15), if there is one."""
     level = covariance.level_map if isinstance(covariance, SpectralCovariance) else None
     return None if level is None else level.g
 
