@@ -23,7 +23,7 @@ from gibbsdiff.inference.marginal import Marginal, Score
 from gibbsdiff.inference.model_error import score_by_rho
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.quiet import Quiet
-from gibbsdiff.inference.quiet_start import CURVE_SD
+from gibbsdiff.inference.quiet_start import CURVE_SD, octave_changes
 from gibbsdiff.inference.search import (
     SEARCH,
     Mode,
@@ -125,7 +125,7 @@ def _error_of_level(marginal: Marginal, score: Score) -> Tensor:
 
 
 def by_prior(marginal: Marginal, phi: Tensor) -> tuple[Tensor, Tensor]:
-    """∂ log p(φ)/∂u and Λ, in the unit box."""
+    """∂ log p(φ)/∂u and Λ, in the unit box; spectra are flat at large scales, `octave_changes`."""
     noise, width = marginal.noise, marginal.width
     with torch.enable_grad():
         at = phi.detach().requires_grad_()
@@ -134,6 +134,17 @@ def by_prior(marginal: Marginal, phi: Tensor) -> tuple[Tensor, Tensor]:
         if value.requires_grad:
             (gradient,) = torch.autograd.grad(value, at)
     curvature = width[:, None] * noise.prior_curvature() * width
+    # Flat at large scales: a sum of squares, by Gauss and Newton.
+    rows = []
+    with torch.enable_grad():
+        at = phi.detach().requires_grad_()
+        for r in octave_changes(noise, marginal.observation.shape, at).sum(0):
+            rows.append(torch.autograd.grad(r, at, retain_graph=True)[0] * width)
+    if rows:
+        r = octave_changes(noise, marginal.observation.shape, phi)
+        R = torch.stack(rows, 1)
+        gradient = gradient - torch.einsum("bn,bnd->bd", r, R) / width
+        curvature = curvature + R.mT @ R
     return gradient * width, curvature.expand(len(phi), -1, -1)
 
 

@@ -51,7 +51,7 @@ BANDS: tuple[tuple[int, tuple[tuple[float, ...], ...]], ...] = (
 FEWEST = 12
 #: Luma and chroma: sd of log power at |k| = 0.07 that texture adds, and the power of |k| by which
 #: it falls.
-TEXTURE = ((2.0, 2.0), (0.5, 1.0))
+TEXTURE = ((2.0, 2.0), (0.7, 2.0))
 LEAST_SD = 0.1  # of log power, in any band: noise is never quite what a law says
 UNKNOWN = 6.0  # sd of log power where no noise is told from texture; less by what is gained
 SMALL, ENOUGH = 0.15, 20.0  # |k| above which log p must gain so much by noise

@@ -20,7 +20,7 @@ from gibbsdiff.streams import Streams
 #: noise reduction and JPEG take it away; mean and sd over cameras.
 RAISED = (0.45, 0.2)
 OCTAVE = 0.35  # sd of the change of log N from octave to octave at large scales
-RISE = (0.8, 1 / 24)  # the same in chroma, which rises down to this |k|
+RISE = (0.35, 1 / 24)  # the same in chroma, which rises down to this |k|
 FLAT_BELOW = 1 / 6
 CURVE_SD = torch.tensor([0.25, 0.8])  # of (a, b), at least: not brightness alone sets the level
 GONE = 1.5  # in log power, from |k| = 0.15 to 0.5 and above
@@ -103,20 +103,25 @@ def start_of(
 
 
 def log_flat(noise: StationaryNoise, shape: Shape, phi: Tensor) -> Tensor:
-    """log p (B,), up to a constant, of N's changes over the octaves below |k| = 1/6, where hardly
-    any picture tells: without it, what a steep shape says of small scales would be believed there.
+    """log p (B,), up to a constant, of N's changes over the octaves below |k| = 1/6: -½ Σ r²."""
+    return -0.5 * octave_changes(noise, shape, phi).square().sum(-1)
 
-    Zero for noise of one or two parameters, which small scales determine.
+
+def octave_changes(noise: StationaryNoise, shape: Shape, phi: Tensor) -> Tensor:
+    """r (B, n): how much log N changes over each octave below |k| = 1/6, in units of an sd. Hardly
+    any picture tells there, and what a steep shape says of small scales would be believed.
+
+    None for noise of one or two parameters, which small scales determine.
     """
     if len(noise.shape_names) < 2:
-        return torch.zeros(len(phi), dtype=phi.dtype)
+        return torch.zeros(len(phi), 0, dtype=phi.dtype)
     octaves = math.floor(math.log2(FLAT_BELOW * max(shape)))
     at = FLAT_BELOW * 2.0 ** -torch.arange(max(octaves, 0) + 1, dtype=torch.float64)
     k = radial_bins(shape).k.with_frequencies(at, torch.zeros_like(at))
     log_n = noise.log_spectra(k, phi)[..., -len(at) :]
     sd = torch.full_like(log_n[0, :, 1:], OCTAVE)
     sd[1:, at[1:] > 0.99 * RISE[1]] = RISE[0]
-    return -0.5 * (log_n.diff(dim=-1) / sd).square().sum((-2, -1))
+    return (log_n.diff(dim=-1) / sd).flatten(1)
 
 
 def _starts(noise: StationaryNoise, quiet: Quiet, cost: Any) -> list[Tensor]:
