@@ -20,9 +20,9 @@ import torch
 
 from gibbsdiff import Options, PowerLawNoise, few_step, load_model
 from gibbsdiff.data.images import image_files, protocol_crop, protocol_images
-from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.pipeline import search
 from gibbsdiff.inference.second_stage import refine
+from gibbsdiff.inference.setting import picture_problem
 from gibbsdiff.training.evaluation import observed
 from records import Records
 

@@ -17,9 +17,9 @@ import torch
 
 from gibbsdiff import Marginal, PowerLawNoise, Streams, load_model
 from gibbsdiff.data.images import protocol_images, split
-from gibbsdiff.inference.denoise import SURE
 from gibbsdiff.inference.listening import listening
 from gibbsdiff.inference.search import climb
+from gibbsdiff.inference.setting import SURE
 from gibbsdiff.inference.starts import regression_start
 from gibbsdiff.training.config import read_config
 from gibbsdiff.training.error_table import quadrants

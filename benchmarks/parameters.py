@@ -28,7 +28,7 @@ import torch
 
 from gibbsdiff import Options, PowerLawNoise, Streams, infer, load_model
 from gibbsdiff.data.images import protocol_images, split
-from gibbsdiff.inference.denoise import picture_problem
+from gibbsdiff.inference.setting import picture_problem
 from gibbsdiff.training.config import read_config
 from gibbsdiff.training.error_table import quadrants
 from records import Records

@@ -34,7 +34,7 @@ def remade():
         find(marginal, mode),
     )[1]
     golden.same = keep
-    natural = gibbsdiff.load_model("natural")
+    natural = gibbsdiff.load_model("natural-fast")
     for name in ("astronaut", "coffee", "chelsea"):
         for how in golden.HOW:
             seen.clear()

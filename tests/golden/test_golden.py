@@ -108,7 +108,7 @@ def same(name, posterior, modes, scale=1.0):
 
 @pytest.fixture(scope="module")
 def natural():
-    return gibbsdiff.load_model("natural")
+    return gibbsdiff.load_model("natural-fast")
 
 
 @pytest.mark.parametrize("how", HOW)

@@ -122,7 +122,7 @@ def test_known_noise_is_the_wiener_filter(truth, method):
     assert (p.method, p.verdict) == ("known noise", "the noise was given")
     assert [row.sd for row in p.rows] == pytest.approx([0, 0], abs=1e-12)
     N = truth.noise_spectrum(SHAPE, *known.values())[:, : SHAPE[1] // 2 + 1]
-    np.testing.assert_allclose(p.noise_power, N, rtol=1e-6)
+    np.testing.assert_allclose(p.noise_power, N[None], rtol=1e-6)
     assert p.level == pytest.approx(0.55)
 
 
@@ -167,7 +167,7 @@ def test_noise_power_is_the_mean_over_draws(truth, small, method):
     options = Options(method, chains=2, draws=8, calls=1, warm_up=20, samples=0)
     (p,) = infer(problem, options)
     each = [truth.noise_spectrum((16, 16), *phi) for phi in p.phi.flatten(0, 1).tolist()]
-    np.testing.assert_allclose(p.noise_power, np.mean(each, 0)[:, :9], rtol=1e-6)
+    np.testing.assert_allclose(p.noise_power, np.mean(each, 0)[None, :, :9], rtol=1e-6)
 
 
 def test_samples_of_both_methods_are_draws_of_the_posterior(truth, small):

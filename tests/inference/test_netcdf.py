@@ -25,7 +25,7 @@ def make():
         sd=image.abs(),
         average=image / 3,
         samples=rng.normal(2, 3, 19, 23, dtype=torch.float32)[0],
-        noise_power=image[0, :, :12].square(),
+        noise_power=image[:, :, :12].square(),
         model_error=torch.tensor([[1e-4, 2e-5], [2e-5, 1e-3]], dtype=torch.float64),
         box=torch.tensor([[0.0, -1.0], [1.0, 1.0]], dtype=torch.float64),
         missing=image[0] > 1,

@@ -139,7 +139,7 @@ def test_the_papers_sampler_by_partial_inside_gibbs(truth, bare):
 def inverse_gamma(noise, statistic, phi, rng):
     """σ² | ε by SciPy: what a user might write."""
     n = statistic.channels * float(statistic.modes.sum())
-    u, P = rng.uniform().numpy(), statistic.P.sum(-1).numpy()
+    u, P = rng.uniform().numpy(), statistic.P.sum((-2, -1)).numpy()
     sigma = np.sqrt(invgamma.ppf(u, (n - 1) / 2, scale=P / 2))
     return torch.from_numpy(sigma)[:, None].clamp(noise.low, noise.high)
 

@@ -20,11 +20,11 @@ from gibbsdiff import (
     infer,
 )
 from gibbsdiff.diffusion.signal import NATURAL
-from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.first_stage import search
 from gibbsdiff.inference.listening import listening
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.observation import taper
+from gibbsdiff.inference.setting import picture_problem
 from gibbsdiff.inference.weights import (
     Sureness,
     check_maps,

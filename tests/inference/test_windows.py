@@ -52,7 +52,7 @@ def test_the_noise_of_a_large_picture_is_found_from_windows(truth, large):
     assert p.samples is None
     # The spectrum and the mean are those of the whole picture.
     N = truth.noise_spectrum(SHAPE, *PHI)[:, : SHAPE[1] // 2 + 1]
-    ratio = p.noise_power.numpy() / N
+    ratio = p.noise_power[0].numpy() / N
     assert np.abs(np.log(ratio[3:-3, 3:])).max() < 0.1
     assert p.level == pytest.approx(PHI[0], rel=0.02)
     assert p.level == pytest.approx(sigma.mean, rel=0.005)

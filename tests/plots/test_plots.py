@@ -31,7 +31,7 @@ def make(shape=(3, 24, 32), names=("sigma", "phi"), chains=4, draws=60, **fields
     phi = 0.1 + 0.01 * rng.normal(draws, len(names))
     eps = 0.1 * Streams.batch(1, 1).normal(*shape)[0]
     x = torch.linspace(0.2, 0.8, shape[-1], dtype=torch.float64).expand(shape).clone()
-    power = torch.full((shape[-2], shape[-1] // 2 + 1), 0.01, dtype=torch.float64)
+    power = torch.full((1, shape[-2], shape[-1] // 2 + 1), 0.01, dtype=torch.float64)
     sd = eps.abs() / 3
     return replace(Posterior(names, phi, x + eps, x, sd, noise_power=power), **fields)
 

@@ -35,6 +35,9 @@ class Method(StrEnum):
 class Noise(StrEnum):
     """What the noise may be."""
 
+    auto = "auto"
+    photo = "photo"
+    curves = "curves"
     power_law = "power-law"
     white = "white"
     banded = "banded"
@@ -69,12 +72,18 @@ def denoise(
     method: Annotated[
         Method,
         typer.Option(
-            help="auto: the one that other options need, else gibbs up to 192² pixels, "
-            "marginal above."
+            help="auto: the one that other options need, else marginal, which is fast; gibbs "
+            "takes minutes."
         ),
     ] = Method.auto,
     preset: Preset = None,
-    noise: Annotated[Noise, typer.Option(help="Family of the noise.")] = Noise.power_law,
+    noise: Annotated[
+        Noise | None,
+        typer.Option(
+            help="Family of the noise. auto: photo, and the simplest that fits as well. Default: "
+            "auto; power-law with --sigma, --phi or a preset."
+        ),
+    ] = None,
     sigma: Annotated[
         float | None, typer.Option(help="Noise level if you know it, picture scaled to [0, 1].")
     ] = None,
@@ -94,14 +103,14 @@ def denoise(
     ] = None,
     samples: Annotated[
         int | None,
-        typer.Option(help="Draws of x to keep. Default: 1, and none above 512² pixels.", min=0),
+        typer.Option(help="Draws of x to keep. Default: none, and 1 of Gibbs chains.", min=0),
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="First stage of the marginal method alone: seconds.")
+        bool, typer.Option("--quick", help="The marginal method without its second stage.")
     ] = False,
     second_stage: Annotated[
         bool | None,
-        typer.Option(help="Of the marginal method: draws of x for σ. Default: up to 512² pixels."),
+        typer.Option(help="Of the marginal method: draws of x for σ. Default: no."),
     ] = None,
     density: Annotated[
         Density | None,
@@ -113,6 +122,17 @@ def denoise(
     mean: Mean = None,
     weights: Weights = None,
     weighted_chains: WeightedChains = False,
+    keep: Annotated[
+        float, typer.Option(help="Share of the noise to keep in the picture.", min=0, max=1)
+    ] = 0.0,
+    keep_chroma: Annotated[
+        float | None,
+        typer.Option(help="The same of chroma noise. Default: as --keep.", min=0, max=1),
+    ] = None,
+    best: Annotated[
+        bool, typer.Option("--best", help="Mean over the 8 symmetries of the square: 0.1 dB.")
+    ] = False,
+    check: Annotated[bool, typer.Option(help="Check the noise model on the picture.")] = True,
     checkpoint: Annotated[
         Path | None,
         typer.Option(help="File that Gibbs chains of one picture are kept in, and go on from."),
@@ -159,6 +179,9 @@ def denoise(
         "--weights": weights is not None,
     }
     how = _method(method, _given(of_marginal), _given(of_gibbs))
+    if noise is None:
+        plain = preset is not None or sigma is not None or phi is not None
+        noise = Noise.power_law if plain else Noise.auto
     known = {n: v for n, v in (("sigma", sigma), ("phi", phi)) if v is not None}
     if _is_all_known(noise, known) and (idle := _given(of_both | of_marginal | of_gibbs)):
         raise InputError(f"{idle[0]}: the noise is given, and nothing is left to infer but x")
@@ -199,6 +222,8 @@ def denoise(
         "mean": mean,
         "weights": weights,
         "weighted_chains": weighted_chains,
+        "best": best,
+        "check": check,
         "checkpoint": checkpoint,
         "tile": tile,
         "seed": seed,
@@ -210,6 +235,7 @@ def denoise(
     }
     if weights == WeightsName.none:
         given["weights"] = None
+    given["keep"] = (keep, keep if keep_chroma is None else keep_chroma)
     wishes = Wishes(output, figure, posterior, clobber, given)
     if output is not None:
         prepare(output, many)
@@ -240,10 +266,11 @@ def _method(method: Method, of_marginal: list[str], of_gibbs: list[str]) -> Meth
 
 def _is_all_known(noise: Noise, known: dict[str, float]) -> bool:
     """Whether every parameter is known; values are checked here, before the first picture."""
-    from gibbsdiff.inference.denoise import FAMILIES
+    from gibbsdiff.inference.setting import FAMILIES, Depth
     from gibbsdiff.noise.fixed import all_values
+    from gibbsdiff.noise.photo import ROUNDING
 
-    family = FAMILIES[noise.value]()
+    family = FAMILIES["photo" if noise == Noise.auto else noise.value](3, Depth(ROUNDING))
     try:
         all_values(family, known)
     except InputError as trouble:

@@ -126,7 +126,7 @@ def denoise_stream(wishes: Wishes) -> None:
                 raise InputError(f"{results.existing()[0]}: exists already")
         done = _denoised(picture, results, wishes, "", interrupts)
         with interrupts.waiting():
-            sys.stdout.buffer.write(encoded(picture, done.posterior.mean.numpy()))
+            sys.stdout.buffer.write(encoded(picture, done.posterior.picture.numpy()))
             sys.stdout.buffer.flush()
         _show(done, Console(stderr=True, highlight=False, markup=False, soft_wrap=True))
         if interrupts.asked:

@@ -170,7 +170,8 @@ class SpectralDenoiser(nn.Module, Denoiser):
         if noise.descriptor is None:
             raise InputError("this network needs the noise's descriptor, eq. (5)")
         rows, told = noise.descriptor, self.network.told
-        if told == 1 and not torch.equal(rows, rows[:, :1].expand_as(rows)):
+        unequal = rows.shape[1] > 1 and not torch.equal(rows, rows[:, :1].expand_as(rows))
+        if told == 1 and unequal:
             raise InputError("this network was trained on noise that is equal in all channels")
         return rows[:, :1] if told == 1 else rows.expand(-1, told, -1)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -86,7 +87,7 @@ def _bands(w: Whitened) -> Iterator[Finding]:
     (P, n), root, hats = _powers(w), _root(w), between_references(shape)
     k, names = half_plane(shape).k, channel_names(w.z.shape[1])
     for c, name in enumerate(names):
-        for low, high in zip(EDGES, EDGES[1:], strict=False):
+        for low, high in pairwise(EDGES):
             inside = (k > low) & (k <= high)
             count = n[:, c, inside]
             total = float(count.sum())

@@ -15,37 +15,28 @@ from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.errors import InputError
-from gibbsdiff.inference.encoding import check_range, is_several, observation, read
+from gibbsdiff.inference.encoding import Given, is_several, read
 from gibbsdiff.inference.laplace import Density
-from gibbsdiff.inference.observation import ObservationModel, taper
 from gibbsdiff.inference.phi_steps import PhiStep
 from gibbsdiff.inference.pipeline import infer
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.presets import Preset, denoiser_for, model_for, with_preset
 from gibbsdiff.inference.problem import Mean, Options, Problem, SamplerName, Starts, WarmUp
 from gibbsdiff.inference.progress import Progress, reporter
-from gibbsdiff.inference.starts import regression_start
-from gibbsdiff.inference.weights import Sureness
-from gibbsdiff.inference.windows import LARGE
-from gibbsdiff.noise import BandedNoise, PowerLawNoise, WhiteNoise
+from gibbsdiff.inference.setting import (
+    FAMILIES,
+    Boundary,
+    depth_of,
+    family_of,
+    options_of,
+    picture_problem,
+)
+from gibbsdiff.inference.simpler import AUTO, with_simpler
 from gibbsdiff.noise.base import NoiseModel
-from gibbsdiff.noise.fixed import all_values, with_fixed
 from gibbsdiff.pretrained import load_for_pictures, load_model
 
-Boundary = Literal["open", "periodic"]
-
-FAMILIES: dict[str, Callable[[], NoiseModel]] = {
-    "power-law": PowerLawNoise,
-    "white": WhiteNoise,
-    "banded": BandedNoise,
-}
-SURE = Sureness(
-    0.06, 60.0, 3.0, 4.0
-)  # chosen on held-out images by the mean log score of the truth
-FIRST = 12  # calls of the marginal method's first stage, the Laplace covariance included
-FEW, MANY = 3, 30  # parameters, and steps of the search for more of them
-SMALL = 192**2  # pixels up to which Gibbs is done in minutes on one core
-TILE = 1024  # pictures larger than this are shown to the network in tiles
+#: What is asked of one picture: its problem by a family, options for it, and the family's name.
+Setting = Callable[[Given, str | NoiseModel], tuple[Problem, Tensor | None]]
 
 
 def denoise(
@@ -71,6 +62,9 @@ def denoise(
     phi_step: PhiStep | None = None,
     weights: Any = "sure",
     weighted_chains: bool = False,
+    keep: float | tuple[float, float] = 0.0,
+    best: bool = False,
+    check: bool = True,
     tile: int | None = None,
     device: str | torch.device = "cpu",
     checkpoint: str | Path | None = None,
@@ -85,14 +79,17 @@ def denoise(
         picture: A file's path, a PIL image, an array or a tensor: (H, W), (C, H, W), (H, W, 3) or,
             with alpha, (H, W, 4). Floats are about [0, 1], uint8 and uint16 are scaled by their
             range; NaN pixels count as not observed. A list of these, or (B, C, H, W), is several.
-        noise: "power-law", "white", "banded", or a noise model of your own.
+        noise: "power-law"; "white"; "banded"; "photo", a spectrum for luma and one for chroma, and
+            a level that goes with brightness; "curves", free smooth spectra in its place; "auto",
+            "photo" and the simplest of white and power law that fits as well, as
+            `Posterior.simpler`; or a noise model of your own.
         known: Parameters whose values you know, by name. All known: nothing is inferred but x.
         model: A model of the package by name, a model file, or a denoiser: any callable
             (z, noise covariance) -> Estimate. None: "natural", or the preset's.
         method: "marginal" is fast, and takes φ from windows for pictures above 512²; "gibbs"
             alternates x and φ from over-dispersed starts around the marginal mode; "auto" is
-            "gibbs" up to 192² pixels and "marginal" above. A denoiser without an error model, and
-            noise without a spectrum, need "gibbs". The result says which it was.
+            "marginal", but for a denoiser without an error model and noise without a spectrum,
+            which need "gibbs". The result says which it was.
         boundary: "open" for pictures of the world, "periodic" for simulations.
         preset: "paper" is the algorithm as published: Gibbs with D alone, by default that of the
             ε-network "paper-natural-small", sampler "ddpm", starts and warm-up "paper", mean
@@ -101,9 +98,10 @@ def denoise(
             method's draws are independent: chains × draws of them.
         burn_in: Iterations before the draws of a chain; by default a fifth of them, at least 2.
         calls: Network calls for a draw of x; by default 12.
-        second_stage: Whether the marginal method goes on to draw x, for a σ with less bias. None:
-            up to 512² pixels.
-        samples: Draws of x to keep. None: one, and none above 512² pixels.
+        second_stage: Whether the marginal method goes on to draw x: a σ with a little less bias,
+            and a φ with more, at many times the calls.
+        samples: Draws of x to keep. None: one of Gibbs chains, which draw x anyway, and none of the
+            marginal method.
         density: What the marginal method draws φ from: "laplace", the default, or "polynomial",
             fitted to scores.
         starts: Of chains: "marginal", "prior", or "paper" (σ regressed on y, the rest from the
@@ -121,6 +119,10 @@ def denoise(
             sure.
         weighted_chains: Whether the likelihood of φ in Gibbs chains has the weights of the search
             as well.
+        keep: The share of the noise that stays in the picture that is written, `Posterior.image`:
+            of all of it, or of luma and of chroma noise.
+        best: Whether the mean is that over the 8 symmetries of the square: 8 calls, 0.1 dB.
+        check: Whether the model of the noise is checked on the picture.
         tile: Side of the tiles that a large picture is shown to the network in.
         device: Where the network runs. Random numbers are the same on every device.
         checkpoint: A file that Gibbs chains are kept in, and go on from.
@@ -146,17 +148,27 @@ def denoise(
         },
     )
     source = model_for(preset, model)
+    if isinstance(noise, str) and noise not in (AUTO, *FAMILIES):
+        there = ", ".join((AUTO, *FAMILIES))
+        raise InputError(f"noise {noise!r}: there are {there}, or a noise model")
     load = load_for_pictures if isinstance(noise, str) else load_model
     denoiser = load(source) if isinstance(source, str | Path) else as_denoiser(source)
-    setting = partial(
-        picture_problem,
-        family=_family(noise),
-        known=dict(known or {}),
-        denoiser=denoiser_for(preset, on_device(denoiser, device)),
-        boundary=boundary,
-        tile=tile,
-        on_unit_range=isinstance(source, str | Path),
-    )
+    denoiser = denoiser_for(preset, on_device(denoiser, device))
+    kept = _kept(keep)
+
+    def setting(given: Given, family: str | NoiseModel) -> tuple[Problem, Tensor | None]:
+        depth = depth_of(given.encoding.dtype)
+        return picture_problem(
+            given.values,
+            family_of(family, len(given.values), depth),
+            dict(known or {}),
+            denoiser,
+            boundary,
+            tile,
+            isinstance(source, str | Path),
+            depth,
+        )
+
     options = partial(
         options_of,
         second_stage=second_stage,
@@ -165,17 +177,20 @@ def denoise(
         seed=seed,
         weights=_weights(weights),
         weighted_chains=weighted_chains,
+        best=best,
+        check=check,
         **chosen,
     )
+    one = partial(_one, noise=noise, setting=setting, options=options, keep=kept)
     with reporter(progress) as report:
         if not is_several(picture):
-            return _one(picture, setting, options, report)
+            return one(picture, progress=report)
         if checkpoint is not None:
             raise InputError("checkpoint: a file is for the chains of one picture")
         found: list[Posterior] = []
-        for one in picture:
+        for each in picture:
             try:
-                found.append(_one(one, setting, options, report))
+                found.append(one(each, progress=report))
             except KeyboardInterrupt:
                 if not found:
                     raise
@@ -187,94 +202,40 @@ def denoise(
 
 def _one(
     picture: Any,
-    setting: Callable[[Tensor], tuple[Problem, Tensor | None]],
+    noise: str | NoiseModel,
+    setting: Setting,
     options: Callable[[Problem], tuple[Problem, Options]],
+    keep: tuple[float, float],
     progress: Progress,
 ) -> Posterior:
     given = read(picture)
-    problem, missing = setting(given.values)
-    (posterior,) = infer(*options(problem), progress)
+
+    def posterior_of(family: str | NoiseModel) -> Posterior:
+        problem, missing = setting(given, family)
+        (found,) = infer(*options(problem), progress)
+        return _in_its_type(replace(found, missing=missing, keep=keep), given)
+
+    if noise != AUTO:
+        return posterior_of(noise)
+    return with_simpler(posterior_of)
+
+
+def _in_its_type(posterior: Posterior, given: Given) -> Posterior:
+    """Maps in the floating-point type of the picture, and how it is given back."""
     kind = given.values.dtype
     maps = ("observed", "mean", "sd", "average", "samples", "noise_power")
     cast: dict[str, Any] = {
         n: None if (v := getattr(posterior, n)) is None else v.to(kind) for n in maps
     }
-    unit = given.encoding.unit
-    return replace(posterior, missing=missing, encoding=given.encoding, unit=unit, **cast)
+    return replace(posterior, encoding=given.encoding, unit=given.encoding.unit, **cast)
 
 
-def picture_problem(
-    values: Tensor,
-    family: NoiseModel,
-    known: dict[str, float],
-    denoiser: Denoiser,
-    boundary: Boundary = "open",
-    tile: int | None = None,
-    on_unit_range: bool = False,
-) -> tuple[Problem, Tensor | None]:
-    """The problem of one picture (C, H, W), NaN where missing; and where pixels are missing."""
-    if on_unit_range:
-        check_range(values)
-    y, missing = observation(values)
-    if denoiser.dtype is not None:
-        y = y.to(denoiser.dtype)
-    shape = (y.shape[-2], y.shape[-1])
-    grey = y.shape[1] == 1 and denoiser.channels == 3
-    if denoiser.channels not in (None, y.shape[1]) and not grey:
-        raise InputError(
-            f"picture: {y.shape[1]} channels, but the model is for {denoiser.channels}"
-        )
-    if tile or max(shape) > TILE:
-        in_tiles = denoiser.tiled(tile or TILE)
-        if tile and in_tiles is denoiser:
-            raise InputError("tile: this denoiser sees whole pictures only")
-        denoiser = in_tiles
-    window = None
-    if family.stationary:
-        window = taper(shape, missing) if boundary == "open" else None
-        if window is None and missing is not None:
-            window = (~missing)[None, None].double()
-    observed = None if missing is None or family.stationary else ~missing
-    phi = all_values(family, known)[None]
-    everything = set(known) == set(family.names)
-    noise = with_fixed(family, known) if known and not everything else family
-    d = len(noise.parameters)
-    return Problem(
-        y,
-        noise,
-        denoiser,
-        ObservationModel(noise, shape, grey, window, observed),
-        known=phi if everything else None,
-        start=lambda some: regression_start(some, noise),
-        # Bands of their own have too few modes to leave any out.
-        listening=SURE if d <= FEW else None,
-        most_steps=FIRST - 1 - d if d <= FEW else MANY,
-    ), missing
-
-
-def options_of(
-    problem: Problem,
-    method: str,
-    second_stage: bool | None,
-    samples: int | None,
-    **others: Any,
-) -> tuple[Problem, Options]:
-    """The options, with what was left open chosen by the picture's size."""
-    pixels = problem.y.shape[-2] * problem.y.shape[-1]
-    if method == "auto":
-        method = "gibbs" if pixels <= SMALL or not problem.searchable else "marginal"
-    large = method == "marginal" and pixels > LARGE
-    if large and problem.observation.window is not None and problem.known is None:
-        problem = replace(problem, by_windows=True, most_steps=20)
-    if second_stage is None:
-        second_stage = method == "marginal" and not large and problem.known is None
-    options = Options(
-        method="marginal" if method == "marginal" else "gibbs",
-        second_stage=second_stage,
-        samples=(0 if large else 1) if samples is None else samples,
-        **others,
-    )
-    return problem, options
+def _kept(keep: float | tuple[float, float]) -> tuple[float, float]:
+    """Shares of luma and chroma noise."""
+    both = keep if isinstance(keep, tuple) else (keep, keep)
+    if len(both) != 2 or not all(0 <= part <= 1 for part in both):
+        raise InputError(f"keep: a share from 0 to 1, or one of luma and one of chroma, not {keep}")
+    return both
 
 
 def _weights(given: Any) -> Any:
@@ -285,11 +246,3 @@ def _weights(given: Any) -> Any:
         return torch.as_tensor(given, dtype=torch.float64, device="cpu")
     except (TypeError, ValueError, RuntimeError):
         raise InputError('weights: "sure", None, or a map (H, W) of numbers') from None
-
-
-def _family(noise: str | NoiseModel) -> NoiseModel:
-    if isinstance(noise, NoiseModel):
-        return noise
-    if noise not in FAMILIES:
-        raise InputError(f"noise {noise!r}: there are {', '.join(FAMILIES)}, or a noise model")
-    return FAMILIES[noise]()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from itertools import product
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,6 +39,43 @@ def image_at(problem: Problem, phi: Tensor, seed: int) -> tuple[Tensor, Tensor |
     mean, error = problem.denoiser(shown, covariance)
     sd = pixel_sd(observation, error, shown.shape[1])
     return observation.take(mean)[0], None if sd is None else sd[0]
+
+
+@torch.no_grad()
+def best_mean(problem: Problem, phi: Tensor, seed: int) -> Tensor:
+    """The mean of D over the 8 symmetries of the square, (C, H, W): D of the turned picture, turned
+    back. What the network was not taught to do alike averages out.
+    """
+    turned = []
+    for transposed, flips in product((False, True), ((), (-1,), (-2,), (-2, -1))):
+
+        def turn(x: Tensor, transposed: bool = transposed, flips: Any = flips) -> Tensor:
+            x = x.flip(flips) if flips else x
+            return x.mT if transposed else x
+
+        own = problem.observation
+        shape = own.shape[::-1] if transposed else own.shape
+        stated = own.stated_on[::-1] if own.stated_on and transposed else own.stated_on
+        light = None if own.light is None else own.light.part(turn(own.light.map))
+        there = replace(own, shape=shape, stated_on=stated, light=light, window=None)
+        mean, _ = image_at(replace(problem, y=turn(problem.y), observation=there), phi, seed)
+        mean = mean.mT if transposed else mean
+        turned.append(mean.flip(flips) if flips else mean)
+    return torch.stack(turned).mean(0)
+
+
+def given_back(posterior: Posterior, least: float) -> Posterior:
+    """The posterior, or the picture as it is where its noise is weaker than `least`."""
+    level = posterior.level
+    if not level < least:
+        return posterior
+    note = (
+        f"noise of {level:.2g}, weaker than any that the network knows ({least:g}): "
+        "the picture is given back as it is"
+    )
+    y = posterior.observed
+    sd = torch.full_like(y, level)
+    return replace(posterior, mean=y, sd=sd, returned=True, notes=(*posterior.notes, note))
 
 
 def draw_samples(

@@ -139,7 +139,7 @@ def write_results(
         with tempfile.TemporaryDirectory(prefix=".gibbsdiff-", dir=place.parent) as name:
             folder = Path(name)
             try:
-                write_picture(picture, posterior.mean.numpy(), folder / place.name)
+                write_picture(picture, posterior.picture.numpy(), folder / place.name)
                 if posterior.sd is not None:
                     write_uncertainty(picture, posterior.sd.numpy(), folder / stem_of(place).name)
                 if results.posterior is not None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.newton import QuietData, climb_whole
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.search import Mode, climb, listen, mode_at, raised_to
@@ -21,7 +22,9 @@ from gibbsdiff.inference.windows import Windows, cut
 class Search:
     """The mode of p(φ | y), the denoiser corrected for the image there, and the calls made.
 
-    `marginal` is the score that found the mode, `plain` the same without weights.
+    `marginal` is the score that found the mode, `plain` the same without weights. `shares` (3, d),
+    of a search of the whole posterior: how much of what is known of each parameter came from the
+    network, from quiet places and from the prior.
     """
 
     marginal: Marginal
@@ -30,6 +33,7 @@ class Search:
     denoiser: Denoiser
     calls: int
     windows: Windows | None
+    shares: Tensor | None = None
 
 
 def search(problem: Problem, options: Options, progress: Progress = silent) -> Search:
@@ -54,16 +58,25 @@ def search(problem: Problem, options: Options, progress: Progress = silent) -> S
         start = start.median(0, keepdim=True).values
     own, plain = problem.denoiser, score()
     rule = problem.listening if own.differentiable and not own.exact else None
-    most = problem.most_steps
-    if rule is not None and isinstance(options.weights, str):
+    most, shares = problem.most_steps, None
+    if problem.whole:
+        if isinstance(options.weights, Tensor):
+            raise InputError("weights: not for noise with so many parameters")
+        assert start is not None
+        marginal, beside, quiet = plain, None, problem.quiet
+        if quiet is not None and quiet.trusted:
+            beside = QuietData(quiet, problem.raised)
+        mode, shares = climb_whole(plain, beside, start, most, progress=progress)
+    elif rule is not None and isinstance(options.weights, str):
         marginal, there = listen(plain, rule, start, max(1, 2 * most // 3), progress)
+        mode = mode_at(marginal, there)
     else:
         given = options.weights if isinstance(options.weights, Tensor) else None
         if given is not None and windows is not None:
             raise InputError("weights: a map is for pictures up to 512²; φ of this is from windows")
         marginal = plain if given is None else score(weights=given)
         there = climb(marginal, start, most, progress=progress)
-    mode = mode_at(marginal, there)
+        mode = mode_at(marginal, there)
     if problem.least_information is not None:
         least = problem.least_information(mode.phi)
         inverse = torch.linalg.inv(raised_to(torch.linalg.inv(mode.inverse), least))
@@ -73,4 +86,4 @@ def search(problem: Problem, options: Options, progress: Progress = silent) -> S
             mode = replace(mode, covariance=inverse)
     needed = options.method == "gibbs" or options.second_stage or options.samples > 0
     denoiser, more = marginal.adapted(mode.phi) if needed else (problem.denoiser, 0)
-    return Search(marginal, plain, mode, denoiser, mode.calls + more, windows)
+    return Search(marginal, plain, mode, denoiser, mode.calls + more, windows, shares)

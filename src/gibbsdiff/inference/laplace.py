@@ -9,7 +9,7 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.inference.potential import fitted, gaussian, resampled, runs_away
+from gibbsdiff.inference.potential import fitted, gaussian, reflected, resampled, runs_away
 from gibbsdiff.inference.search import Mode
 from gibbsdiff.noise.base import LogDensity
 from gibbsdiff.streams import Streams
@@ -36,7 +36,8 @@ def draw_phi(
     density: Density = "laplace",
     points: int = POINTS,
 ) -> PhiDraws:
-    """Draws of p(φ | y) inside the prior box, by resampling from a wider t-distribution.
+    """Draws of p(φ | y) inside the prior box, by resampling from a wider t-distribution; of more
+    than 3 parameters, where that would pick a few again and again, by reflection at the walls.
 
     "laplace" is the Gaussian of the mode's covariance. "polynomial", for up to 3 parameters, has
     a log-density of degree 4 whose gradient fits `points` scores around the mode by least squares;
@@ -59,7 +60,10 @@ def draw_phi(
             calls = points * marginal.cost
             if not runs_away(fit, u[b], factor):
                 log_density, name = fit, "polynomial"
-        drawn = resampled(log_density, u[b], factor, count * chains, rng)
+        if name == "laplace" and len(u[b]) > MOST:
+            drawn = reflected(u[b] + rng.normal(count * chains, len(u[b]))[0] @ factor.T)
+        else:
+            drawn = resampled(log_density, u[b], factor, count * chains, rng)
         out.append(marginal.phi(drawn).reshape(chains, count, -1))
         used.append(name)
     return PhiDraws(torch.stack(out), used, calls)

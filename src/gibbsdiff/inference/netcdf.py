@@ -41,6 +41,8 @@ FACTS = (
     "unit",
     "truth",
     "notes",
+    "keep",
+    "returned",
 )
 SMALL = 64  # numbers that are not worth compressing
 

@@ -16,15 +16,30 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.check import with_check
-from gibbsdiff.inference.drawing import draw_samples, drawn_again, image_at, samples_around
+from gibbsdiff.inference.drawing import (
+    best_mean,
+    draw_samples,
+    drawn_again,
+    given_back,
+    image_at,
+    samples_around,
+)
 from gibbsdiff.inference.first_stage import Search, search
 from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.gibbs import Settings, gibbs
 from gibbsdiff.inference.laplace import draw_phi
 from gibbsdiff.inference.model_error import model_error
+from gibbsdiff.inference.newton import told_by
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
-from gibbsdiff.inference.problem import GIBBS_ONLY, MARGINAL_ONLY, Options, Problem, Starts
+from gibbsdiff.inference.problem import (
+    GIBBS_ONLY,
+    MARGINAL_ONLY,
+    Options,
+    Problem,
+    Starts,
+    how_chains,
+)
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.search import without_weights
 from gibbsdiff.inference.second_stage import refine
@@ -60,7 +75,7 @@ def infer(
         found = _by_chains(problem, options, progress)
     found = [with_check(problem.rows([b]), p, options, progress) for b, p in enumerate(found)]
     seconds = (time.perf_counter() - begun) / len(found)
-    return [replace(p, seconds=seconds) for p in found]
+    return [given_back(replace(p, seconds=seconds), problem.least_level) for p in found]
 
 
 def _by_marginal(
@@ -81,7 +96,7 @@ def _by_marginal(
         except KeyboardInterrupt:
             interrupted = True
         calls += mode.calls - found.mode.calls
-    error = model_error(marginal, mode)
+    error = model_error(marginal, mode) if mode.model_error is None else mode.model_error
     drawn = draw_phi(marginal, mode, options.draws, options.chains, options.seed, options.density)
     calls += drawn.calls
     stages = "two stages" if mode is not found.mode else "first stage"
@@ -94,6 +109,8 @@ def _by_marginal(
         if marginal.observation.weights is not None:
             sure = isinstance(options.weights, str)
             how.append("where the network is sure" if sure else "by the weights given")
+        if found.shares is not None:
+            how.append(told_by(found.shares))
         mean, sd, stated, extra = mode.mean[b], mode.sd[b], phi, 0
         if found.windows is not None:
             one = replace(one, observation=found.windows.whole)
@@ -106,6 +123,8 @@ def _by_marginal(
             box = box * scale
             height, width = found.windows.local.shape
             how.append(f"φ from {len(found.windows.parts)} windows of {height}×{width}")
+        if options.best:
+            mean, extra = best_mean(one, mode.phi[b : b + 1], options.seed), extra + 8
         drawing = options if not interrupted else replace(options, samples=0)
         samples = samples_around(one, phi, mode.phi[b : b + 1], found.denoiser, drawing, progress)
         interrupted = interrupted or samples.interrupted  # those of the next image, too
@@ -178,7 +197,9 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
     error, calls = None, 0
     if found is not None:
         calls = found.calls
-        if options.weighted_chains or found.marginal is found.plain:
+        if found.mode.model_error is not None:
+            error = found.mode.model_error
+        elif options.weighted_chains or found.marginal is found.plain:
             error = model_error(found.marginal, found.mode)
         else:
             error = model_error(found.plain, without_weights(found.plain, found.mode))
@@ -188,7 +209,7 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
             p,
             calls=p.calls + calls,
             mean=p.mean if options.mean == "tweedie" or p.average is None else p.average,
-            how=_how(options, starts),
+            how=how_chains(options, starts),
             model_error=None if error is None else error[b],
         )
         for b, p in enumerate(drawn)
@@ -209,20 +230,6 @@ def _likelihood_of(problem: Problem, options: Options, found: Search | None) -> 
     rule = problem.listening
     name = rule.name if rule is not None and isinstance(options.weights, str) else None
     return replace(problem.observation, weights=weights._replace(N=N, modes=None, name=name))
-
-
-def _how(options: Options, starts: Starts) -> tuple[str, ...]:
-    """What is not as usual about chains, the preset first."""
-    words = {
-        f"preset {options.preset}": options.preset is not None,
-        "starts from the prior": starts == "prior",
-        "starts as the paper": starts == "paper",
-        "ddpm": options.sampler == "ddpm",
-        "warm-up as the paper": options.adaptation == "paper",
-        "weighted likelihood": options.weighted_chains,
-        "mean of the draws of x": options.mean == "average",
-    }
-    return tuple(word for word, true in words.items() if true)
 
 
 def _starts(
@@ -261,6 +268,8 @@ def _with_known_noise(problem: Problem, options: Options, progress: Progress) ->
         one = problem.rows([b])
         progress("denoising with the given noise", 0, 1)
         mean, sd = image_at(one, problem.known, options.seed)
+        if options.best:
+            mean = best_mean(one, problem.known, options.seed)
         sampler = options.draw_x(problem.denoiser, problem.process)
         samples = draw_samples(
             one, phi, problem.denoiser, sampler, options.samples, options.seed, progress
@@ -277,7 +286,7 @@ def _with_known_noise(problem: Problem, options: Options, progress: Progress) ->
                 noise_power=mean_noise_power(problem.observation, phi, problem.y.dtype),
                 box=torch.stack([problem.noise.low, problem.noise.high]),
                 method="known noise",
-                calls=1 + samples.calls,
+                calls=1 + 8 * options.best + samples.calls,
                 interrupted=samples.interrupted,
                 notes=() if sd is not None else (note,),
             )

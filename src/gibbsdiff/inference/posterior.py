@@ -13,11 +13,12 @@ from torch import Tensor
 
 from gibbsdiff import registry
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import half_plane
+from gibbsdiff.fourier import from_opponent, half_plane, to_opponent
 from gibbsdiff.inference import netcdf
 from gibbsdiff.inference.encoding import Encoding
 from gibbsdiff.inference.model_check import ModelCheck
 from gibbsdiff.inference.observation import ObservationModel
+from gibbsdiff.inference.potential import reflected
 from gibbsdiff.inference.summary import Summary, converged, load_arviz, summarise, table
 from gibbsdiff.streams import Streams
 
@@ -49,6 +50,10 @@ class Posterior:
         encoding: How the picture was given, and is given back by `image`.
         truth: True parameters, for plots.
         notes: Sentences for the reader.
+        keep: The shares of luma and chroma noise that stay in the picture that is written.
+        returned: Whether the picture is given back as it is: its noise is weaker than any that the
+            network knows.
+        simpler: The posterior by a simpler family that fits as well, of noise "auto".
     """
 
     names: tuple[str, ...]
@@ -74,6 +79,9 @@ class Posterior:
     truth: tuple[float, ...] | None = None
     check: ModelCheck | None = None
     notes: tuple[str, ...] = ()
+    keep: tuple[float, float] = (0.0, 0.0)
+    returned: bool = False
+    simpler: Posterior | None = None
 
     @property
     def is_chains(self) -> bool:
@@ -155,13 +163,24 @@ class Posterior:
         z = Streams(seed, [(12, 12, 12)]).normal(*phi.shape)[0]
         phi = phi + z @ factor.mT
         if self.box is not None:
-            phi = _reflected(phi, *self.box.double())
+            phi = reflected(phi, *self.box.double())
         return replace(self, phi=phi, model_error=None, how=(*self.how, "with model error"))
 
     @property
+    def picture(self) -> Tensor:
+        """The mean with the share of the noise that is to be kept, (C, H, W)."""
+        if not any(self.keep):
+            return self.mean
+        removed = to_opponent((self.observed - self.mean)[None])
+        share = removed.new_tensor([self.keep[0], self.keep[1], self.keep[1]])[: removed.shape[1]]
+        return self.mean + from_opponent(share.view(1, -1, 1, 1) * removed)[0]
+
+    @property
     def image(self) -> np.ndarray:
-        """The denoised picture as NumPy, (H, W, C) or (H, W), in the type and range it came in."""
-        return (self.encoding or Encoding()).decoded(self.mean)
+        """The denoised picture as NumPy, (H, W, C) or (H, W), in the type and range it came in; a
+        share of the noise stays in it if that was asked for.
+        """
+        return (self.encoding or Encoding()).decoded(self.picture)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self.image, dtype=dtype)
@@ -187,8 +206,11 @@ class Posterior:
         return load_arviz().from_dict(posterior=values)
 
     def save(self, path: str | Path) -> None:
-        """Write NetCDF: the group `posterior` is ArviZ's, `images` holds the maps, compressed."""
-        netcdf.write(path, {f.name: getattr(self, f.name) for f in fields(self)})
+        """Write NetCDF: the group `posterior` is ArviZ's, `images` holds the maps, compressed. A
+        `simpler` posterior is not in it: it can be saved by itself.
+        """
+        held = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "simpler"}
+        netcdf.write(path, held)
 
     @classmethod
     def load(cls, path: str | Path) -> Posterior:
@@ -221,10 +243,3 @@ def mean_noise_power(
         total = N[0] if total is None else total + N[0]
     assert total is not None
     return (total / len(picked)).to(dtype)
-
-
-def _reflected(phi: Tensor, low: Tensor, high: Tensor) -> Tensor:
-    """Positions outside a box as they are after reflections at its walls."""
-    width = high - low
-    part = torch.remainder(phi - low, 2 * width)
-    return low + torch.where(part > width, 2 * width - part, part)

@@ -61,6 +61,13 @@ def resampled(
     return centre + z[picked] @ factor.T
 
 
+def reflected(u: Tensor, low: Tensor | float = 0.0, high: Tensor | float = 1.0) -> Tensor:
+    """Positions outside a box as they are after reflections at its walls."""
+    width = high - low
+    part = torch.remainder(u - low, 2 * width)
+    return low + torch.where(part > width, 2 * width - part, part)
+
+
 def _weights(log_density: LogDensity, u: Tensor, z: Tensor, log_q: Tensor) -> Tensor:
     """p/q, the largest 1, and 0 outside the box or beyond 5 √d standard deviations."""
     inside = ((u >= 0) & (u <= 1)).all(-1) & (z.square().sum(-1) < 25 * z.shape[-1])

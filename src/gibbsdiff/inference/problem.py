@@ -17,6 +17,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.laplace import Density
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.phi_steps import PhiStep
+from gibbsdiff.inference.quiet import Quiet
 from gibbsdiff.inference.search import Mode
 from gibbsdiff.inference.weights import Sureness
 from gibbsdiff.noise.base import NoiseModel
@@ -67,6 +68,11 @@ class Problem:
         least_information: A lower bound on the information at the mode, φ (B, d) -> (B, d, d).
         listening: The rule by which the score is weighted, eq. (14); None: not at all.
         most_steps: Steps of the search, at most.
+        quiet: What quiet places of y tell of the noise.
+        raised: Mean and sd of how much more the whole picture has than quiet places, in log power.
+        least_level: The weakest noise that the denoiser knows; a picture with less is given back as
+            it is.
+        whole: The search is for the mode of the whole posterior: score, quiet places and prior.
         by_windows: φ of one large picture comes from windows of it.
         keys: Names of the images' random streams; by default (i,).
     """
@@ -83,6 +89,10 @@ class Problem:
     least_information: Callable[[Tensor], Tensor] | None = None
     listening: Sureness | None = None
     most_steps: int = 20
+    quiet: Quiet | None = None
+    raised: tuple[float, float] = (0.0, 0.0)
+    whole: bool = False
+    least_level: float = 0.0
     by_windows: bool = False
     keys: tuple[Key, ...] = ()
 
@@ -118,9 +128,9 @@ class Options:
     call; 0 leaves them as they are. `starts` None is "marginal" where there is a search, "prior"
     elsewhere. `warm_up` is the number of HMC's adapting iterations, `adaptation` their kind.
     `weights` of places in the score of φ: "sure" is the problem's own rule, None is none, or a map
-    (H, W). `weighted_chains`: the likelihood of φ in Gibbs chains has them too. `check`: whether
-    the model of the noise is checked, by one call more. `preset` is where the options are from, for
-    the report.
+    (H, W). `weighted_chains`: the likelihood of φ in Gibbs chains has them too. `preset` is where
+    the options are from, for the report. `best`: the mean is that over the symmetries of the
+    square. `check`: the model of the noise is checked on the picture.
     """
 
     method: Method = "gibbs"
@@ -146,10 +156,13 @@ class Options:
     adaptation: WarmUp = "ours"
     weights: Tensor | Literal["sure"] | None = "sure"
     weighted_chains: bool = False
-    check: bool = True
     preset: str | None = None
+    best: bool = False
+    check: bool = True
 
     def __post_init__(self) -> None:
+        if self.best and self.method == "gibbs":
+            raise InputError("best: for the marginal method and known noise, not for Gibbs chains")
         counts = (self.chains, self.draws, self.calls, self.chain_calls)
         if min(1 if n is None else n for n in counts) < 1 or min(self.samples, self.trials) < 0:
             raise InputError("chains, draws and calls must be at least 1, samples at least 0")
@@ -203,3 +216,17 @@ class Options:
     def _few_step(self, calls: int | None) -> Sampler:
         sampler = partial(few_step, calls=calls or CALLS)
         return sampler if self.floor is None else partial(sampler, floor=self.floor)
+
+
+def how_chains(options: Options, starts: Starts) -> tuple[str, ...]:
+    """What is not as usual about chains, the preset first."""
+    words = {
+        f"preset {options.preset}": options.preset is not None,
+        "starts from the prior": starts == "prior",
+        "starts as the paper": starts == "paper",
+        "ddpm": options.sampler == "ddpm",
+        "warm-up as the paper": options.adaptation == "paper",
+        "weighted likelihood": options.weighted_chains,
+        "mean of the draws of x": options.mean == "average",
+    }
+    return tuple(word for word, true in words.items() if true)

@@ -52,7 +52,8 @@ class Mode:
 
     `at` is what the score saw at the mode, `around` (B, C, H, W) the sd of x around D there;
     `slopes` (B, d, C, H, W) are ∂D/∂φ, unless images share φ; `calls` were made per problem;
-    `ended` (B,) says which searches ended.
+    `ended` (B,) says which searches ended. `model_error` (B, d, d), eq. (12), is there where it was
+    part of the search.
     """
 
     phi: Tensor
@@ -63,6 +64,7 @@ class Mode:
     calls: int
     ended: Tensor
     slopes: Tensor | None = None
+    model_error: Tensor | None = None
 
     @property
     def mean(self) -> Tensor:

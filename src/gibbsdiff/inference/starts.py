@@ -86,21 +86,23 @@ def regression_start(y: Tensor, noise: NoiseModel) -> Tensor:
     """φ (B, d) from y alone, inside the prior box."""
     shape = (y.shape[-2], y.shape[-1])
     regression = fitted(y.shape[1])
-    return nearest(stationary(noise), shape, regression.descriptor(y), regression.sd)
+    target = regression.descriptor(y)[:, None]
+    return nearest(stationary(noise), shape, target, regression.sd)
 
 
 def nearest(noise: StationaryNoise, shape: Shape, descriptor: Tensor, sd: Tensor) -> Tensor:
-    """The φ whose descriptor is nearest, frequencies weighted by 1/sd²: (B, 8) -> (B, d).
+    """The φ whose descriptor is nearest, frequencies weighted by 1/sd²: (B, 1 or R, 8) -> (B, d).
+    One row is the aim of all spectra.
 
     The best of many draws of the prior, then Gauss-Newton inside the box.
     """
     width = noise.high - noise.low
 
     def scaled(u: Tensor) -> Tensor:
-        return noise.descriptor(shape, noise.low + u * width).mean(1) / sd
+        return (noise.descriptor(shape, noise.low + u * width) / sd).flatten(1)
 
     candidates = Streams(0, [(0,)]).uniform(CANDIDATES, len(width))[0]
-    target = descriptor / sd
+    target = (descriptor / sd).expand(-1, noise.spectra, -1).flatten(1)
     best = torch.cdist(target, scaled(candidates)).argmin(1)
     u = candidates[best]
     h = 1e-4

@@ -47,7 +47,11 @@ def cut(y: Tensor, observation: ObservationModel) -> Windows:
     window = taper(small) * seen
     useful = window.mean((1, 2, 3)) > USEFUL  # a window of missing pixels says nothing
     keep = useful if bool(useful.any()) else torch.ones_like(useful)
-    local = replace(observation, shape=small, window=window[keep])
+    light = observation.light
+    if light is not None:
+        maps = torch.cat([light.map[..., rows, columns] for rows, columns in cuts])
+        light = light.part(maps[keep])
+    local = replace(observation, shape=small, window=window[keep], light=light)
     return Windows(parts[keep], local, replace(observation, stated_on=small))
 
 

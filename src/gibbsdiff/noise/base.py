@@ -108,6 +108,11 @@ class NoiseModel(ABC):
         value = torch.zeros_like(phi[..., 0]) if self.prior is None else self.prior(phi)
         return torch.where(inside, value, -torch.inf)
 
+    @property
+    def has_gaussian_prior(self) -> bool:
+        """Whether its prior has a curvature, which a search of the whole posterior needs."""
+        return isinstance(self.prior, GaussianPrior)
+
     def prior_curvature(self) -> Tensor:
         """Λ = -∂² log p(φ), (d, d), of a Gaussian prior; zero for a uniform one."""
         if isinstance(self.prior, GaussianPrior):

@@ -19,6 +19,7 @@ from gibbsdiff.noise.priors import GaussianPrior
 from gibbsdiff.noise.stationary import StationaryNoise
 
 PIVOT = 0.1  # |k| at which a slope leaves the power alone
+FLAT = 1 / 12  # |k| below which it ends: N is flat towards |k| → 0
 ROUNDING = (1 / 255) ** 2 / 12  # the variance of rounding to 8 bits
 LEVELS = (5e-4, 1.0)  # of σ
 
@@ -28,7 +29,7 @@ LUMA: tuple[Row, ...] = (
     ("log_sigma", (math.log(LEVELS[0]), math.log(LEVELS[1])), None),
     ("slope", (-3.0, 3.0), (0.0, 0.8)),
     ("cut", (0.0, 10.0), (2.0, 2.5)),
-    ("power", (1.0, 3.0), (1.8, 0.3)),
+    ("power", (0.6, 3.0), (1.6, 0.5)),
     ("floor", (-12.0, 0.0), (-5.5, 2.0)),
 )
 CHROMA: tuple[Row, ...] = (
@@ -36,7 +37,7 @@ CHROMA: tuple[Row, ...] = (
     ("log_ratio2", (-1.5, 1.5), (0.0, 0.3)),
     ("slope_c", (-3.0, 3.0), (0.0, 0.8)),
     ("cut_c", (0.0, 20.0), (5.0, 4.0)),
-    ("power_c", (1.0, 3.0), (1.8, 0.3)),
+    ("power_c", (0.6, 3.0), (1.6, 0.5)),
     ("floor_c", (-12.0, 0.0), (-5.5, 2.0)),
 )
 
@@ -102,6 +103,6 @@ def _spectrum(
     k: Wavevectors, log_sigma: Tensor, slope: Tensor, cut: Tensor, power: Tensor, floor: Tensor
 ) -> Tensor:
     """2 log σ + log[ |k/0.1|^s exp(-(|k| cut)^p) + e^f ]."""
-    at = k.k.clamp(min=1 / max(k.shape))  # k = 0 as the smallest mode
-    roll = torch.exp(power * torch.log(at * cut.clamp(min=1e-6)))
-    return 2 * log_sigma + torch.logaddexp(slope * torch.log(at / PIVOT) - roll, floor)
+    roll = torch.exp(power * torch.log(k.k.clamp(min=1e-6) * cut.clamp(min=1e-6)))
+    rise = slope * torch.log(torch.hypot(k.k, torch.full_like(k.k, FLAT)) / PIVOT)
+    return 2 * log_sigma + torch.logaddexp(rise - roll, floor)

@@ -18,7 +18,7 @@ from gibbsdiff.noise.stationary import StationaryNoise
 KNOTS = (1 / 48, 1 / 24, 1 / 14, 0.1, 0.14, 0.19, 0.25, 0.32, 0.4, 0.5, 0.62)
 BEND = 2.0  # sd of the second derivative of log N in log|k|
 USUAL, SPREAD = -9.0, 4.0  # of log N
-FLAT = 0.5  # sd of the slope at the largest scales
+FLAT = 0.1  # sd of the slope at the largest scales
 
 
 class SmoothNoise(StationaryNoise):

@@ -16,7 +16,7 @@ from gibbsdiff.diffusion.losses import losses
 from gibbsdiff.diffusion.signal import Signal
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.inference.denoise import SURE
+from gibbsdiff.inference.setting import SURE
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.pretrained import load_spectral, save_model

@@ -23,7 +23,7 @@ from gibbsdiff.evidence.benchmark.images import (
 )
 from gibbsdiff.evidence.benchmark.methods import Setup, chains, setting
 from gibbsdiff.evidence.benchmark.store import Store
-from gibbsdiff.inference.denoise import FIRST
+from gibbsdiff.inference.setting import FIRST
 from gibbsdiff.metrics import psnr, ssim
 from gibbsdiff.training.evaluation import evaluate
 

@@ -24,10 +24,10 @@ from gibbsdiff.evidence.baselines.dncnn import DnCNN
 from gibbsdiff.evidence.benchmark.chains import ChainLength
 from gibbsdiff.evidence.complete import infer_completely
 from gibbsdiff.evidence.weights import WeightsName, weights_named
-from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.presets import MODEL, denoiser_for, with_preset
 from gibbsdiff.inference.problem import Mean, Options
+from gibbsdiff.inference.setting import picture_problem
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.noise.covariance import SpectralCovariance

@@ -27,11 +27,11 @@ from gibbsdiff.evidence.calibration.methods import (
 from gibbsdiff.evidence.calibration.paired import PairedParameters
 from gibbsdiff.evidence.calibration.sbc import CalibrationProblem, CalibrationRun
 from gibbsdiff.evidence.weights import WeightsName
-from gibbsdiff.inference.denoise import picture_problem
 from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.laplace import Density
 from gibbsdiff.inference.presets import MODEL, denoiser_for, model_for
 from gibbsdiff.inference.problem import Method, Problem, SamplerName, Starts, WarmUp
+from gibbsdiff.inference.setting import picture_problem
 from gibbsdiff.io.digest import file_digest
 from gibbsdiff.noise import PowerLawNoise
 from gibbsdiff.pretrained import find

@@ -1,0 +1,179 @@
+r"""Newton steps of the whole posterior of φ: what the score, quiet patches and the prior tell.
+
+Each of the three gives a gradient g and an information J, in the unit box. The denoiser and the
+choice of quiet patches err, though, and both say by how much: nuisances ρ ~ N(0, S) move the score
+by G ρ. Integrated out, such a source tells
+
+    J_eff = J (J + G S Gᵀ)⁻¹ J,      g_eff = J (J + G S Gᵀ)⁻¹ g
+
+the same step, J⁻¹ g, with less weight. The posterior's covariance is (Σ J_eff + Λ)⁻¹, with the
+curvature Λ of the prior: nothing is differentiated by differences.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.inference.marginal import Marginal, Score
+from gibbsdiff.inference.model_error import score_by_rho
+from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.quiet import Quiet
+from gibbsdiff.inference.search import (
+    SEARCH,
+    Mode,
+    make_positive_definite,
+    next_step,
+)
+
+LEAST = 0.15  # sd of (a, b) by quiet places: their brightness is not all that sets their level
+SOURCES = ("the network", "quiet places", "the prior")
+
+
+def told_by(shares: Tensor) -> str:
+    """How much of what is known came from whom: shares (3, d), in words."""
+    parts = zip(SOURCES, shares.mean(1).tolist(), strict=True)
+    return "known from " + ", ".join(f"{name} {100 * part:.0f} %" for name, part in parts)
+
+
+class Told(NamedTuple):
+    """What a source says at φ, in the unit box: gradient (B, d), information (B, d, d), and the
+    covariance G S Gᵀ (B, d, d) that its own error gives the gradient.
+    """
+
+    gradient: Tensor
+    information: Tensor
+    error: Tensor
+
+    def tempered(self) -> tuple[Tensor, Tensor]:
+        """g_eff and J_eff."""
+        J = make_positive_definite(self.information)
+        part = J @ torch.linalg.inv(J + self.error)
+        return (part @ self.gradient[..., None])[..., 0], part @ J
+
+
+@dataclass(frozen=True)
+class QuietData:
+    """Quiet places, beside the score: the Whittle likelihood of their spectra, which may all be
+    lower than those of the whole picture by e^-r, r ~ N(m, s²), and the level by brightness.
+    """
+
+    quiet: Quiet
+    raised: tuple[float, float] = (0.0, 0.0)
+
+    def tell(self, marginal: Marginal, phi: Tensor) -> Told:
+        """What it says of φ (B, d)."""
+        noise, width, (mean, sd) = marginal.noise, marginal.width, self.raised
+        own = self.quiet.statistic(noise.spectra)
+        statistic = replace(own, P=own.P * math.exp(mean))
+        with torch.enable_grad():
+            at = phi.detach().requires_grad_()
+            (g,) = torch.autograd.grad(noise.log_likelihood(at, statistic).sum(), at)
+        slopes = marginal.slopes(statistic.k, phi)
+        modes = 0.5 * statistic.channels * statistic.modes.expand(len(phi), -1, -1)
+        J = torch.einsum("brm,birm,bjrm->bij", modes, slopes, slopes)
+        G = sd * torch.einsum("brm,birm->bi", modes, slopes)
+        g, error = g * width, G[:, :, None] * G[:, None, :]
+        for name, value, spread in zip(
+            noise.level_names,
+            self.quiet.curve.tolist(),
+            self.quiet.curve_sd.clamp(min=LEAST).tolist(),
+            strict=False,
+        ):
+            if name in noise.names:
+                i = noise.names.index(name)
+                g[:, i] += (value - phi[:, i]) * width[i] / spread**2
+                J[:, i, i] += (width[i] / spread) ** 2
+        return Told(g, J, error)
+
+
+def by_score(marginal: Marginal, phi: Tensor, score: Score) -> Told:
+    """The denoiser's, without the prior, and its error by eq. (12)."""
+    prior, _ = by_prior(marginal, phi)
+    known = marginal.noise_error
+    J = score.information
+    error = torch.zeros_like(J)
+    if known is not None:
+        G = score_by_rho(marginal, phi, score.at)
+        own = known.scatter[: G.shape[-1], : G.shape[-1]].double()
+        error = G @ own @ G.mT
+    return Told(score.gradient - prior, J, error)
+
+
+def by_prior(marginal: Marginal, phi: Tensor) -> tuple[Tensor, Tensor]:
+    """∂ log p(φ)/∂u and Λ, in the unit box."""
+    noise, width = marginal.noise, marginal.width
+    with torch.enable_grad():
+        at = phi.detach().requires_grad_()
+        value = noise.log_prior(at).sum()
+        gradient = torch.zeros_like(phi)
+        if value.requires_grad:
+            (gradient,) = torch.autograd.grad(value, at)
+    curvature = width[:, None] * noise.prior_curvature() * width
+    return gradient * width, curvature.expand(len(phi), -1, -1)
+
+
+def climb_whole(
+    marginal: Marginal,
+    beside: QuietData | None,
+    start: Tensor,
+    most: int = 8,
+    rough: int = 2,
+    progress: Progress = silent,
+) -> tuple[Mode, Tensor]:
+    """The mode of the whole posterior from φ (1, d), and the shares (3, d) of the information on
+    each parameter that came from the network, from quiet places and from the prior.
+
+    The first `rough` steps take the denoiser's own word of its error, a third of the cost.
+    """
+    u = ((start - marginal.noise.low) / marginal.width).clamp(0, 1)
+    ended = torch.zeros(len(u), dtype=torch.bool)
+    calls = 0
+    for i in range(most):
+        progress(SEARCH, i, most)
+        score = marginal.score(u, probe=i >= rough)
+        calls += marginal.cost
+        g, H, _ = _together(marginal, beside, marginal.phi(u), score)
+        step, short = next_step(u, g, H, [])
+        if i >= rough and bool(short.all()):
+            ended = short
+            break
+        u = (u + step).clamp(0, 1)
+    progress(SEARCH, most, most)
+    score = marginal.score(u)
+    phi = marginal.phi(u)
+    _, H, shares = _together(marginal, beside, phi, score)
+    width = marginal.width
+    scale = width[:, None] * width
+    total = torch.linalg.inv(make_positive_definite(H)) * scale
+    _, naive, _ = _together(marginal, beside, phi, score, errors=False)
+    raw = torch.linalg.inv(make_positive_definite(naive)) * scale
+    around = marginal.around(phi)
+    calls += 2 * marginal.cost
+    mode = Mode(phi, raw, raw, score.at, around, calls, ended)
+    return replace(mode, model_error=total - raw), shares
+
+
+def _together(
+    marginal: Marginal,
+    beside: QuietData | None,
+    phi: Tensor,
+    score: Score,
+    errors: bool = True,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """g and H of all sources, and their shares of H's diagonal."""
+    told = [by_score(marginal, phi, score)]
+    if beside is not None:
+        told.append(beside.tell(marginal, phi))
+    parts = [t.tempered() if errors else (t.gradient, t.information) for t in told]
+    if beside is None:
+        parts.append((torch.zeros_like(parts[0][0]), torch.zeros_like(parts[0][1])))
+    parts.append(by_prior(marginal, phi))
+    g = torch.stack([part[0] for part in parts]).sum(0)
+    each = torch.stack([part[1] for part in parts])
+    diagonals = each.diagonal(dim1=-2, dim2=-1)[:, 0].clamp(min=0)
+    return g, each.sum(0), diagonals / diagonals.sum(0).clamp(min=1e-300)

@@ -1,0 +1,336 @@
+r"""The noise of a picture from its quiet places, without a network.
+
+Patches of 32², 64² and 128², half overlapping, under Hann's window, in opponent colours: the
+smallest at small scales, as most pictures have some small flat places, the larger ones at scales
+that a small patch does not resolve. In every band of |k| and every channel the law of patch powers
+(`quiet_law`) tells the noise's level, and the patches that are likely flat its shape in the band.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from gibbsdiff.fourier import Shape, half_plane, radial_bins, to_opponent
+from gibbsdiff.inference.quiet_law import (
+    Law,
+    fit,
+    independent_modes,
+    independent_patches,
+    window,
+)
+from gibbsdiff.noise.level import Light, brightness, log_level
+from gibbsdiff.noise.stationary import Statistic
+
+#: Side of the patches, and the edges in |k| of the groups of modes in each band that they tell.
+BANDS: tuple[tuple[int, tuple[tuple[float, ...], ...]], ...] = (
+    (
+        32,
+        (
+            (3 / 32 - 1e-3, 0.14),
+            (0.14, 0.2),
+            (0.2, 0.25, 0.32, 0.4),
+            (0.4, 0.5, 0.6, 0.72),
+        ),
+    ),
+    (64, ((3 / 64 - 1e-3, 3 / 32 - 1e-3),)),
+    (128, ((3 / 128 - 1e-3, 3 / 64 - 1e-3),)),
+)
+MOST = 700  # patches of one size that are looked at
+FEWEST = 12
+HIDDEN = 0.01  # the part of a patch that may be missing or saturated
+LEAST = (1 / 255) ** 2 / 12 * 1e-2  # power below which nothing is told apart
+
+
+@dataclass(frozen=True)
+class Quiet:
+    """Noise power by groups of modes, for each of C opponent channels.
+
+    `k` (G,) is |k| of the groups; `modes` (C, G) how many independent modes were averaged; `power`
+    (C, G) their mean power, that of ε/g with g of mean square 1 over the picture; `sd` (C, G) of
+    its logarithm, which all groups of one `band` (G,) have in common. `curve` (2,) is (a, b) of
+    log g = a (l-½) + b (l-½)² with its `curve_sd`; `light` (n,) and `level` (n,) have log g² by
+    brightness, without the curve. `flat` (C, G) is about how many patches are flat.
+    """
+
+    shape: Shape
+    k: Tensor
+    band: Tensor
+    modes: Tensor
+    power: Tensor
+    sd: Tensor
+    flat: Tensor
+    gain: Tensor
+    curve: Tensor
+    curve_sd: Tensor
+    light: Tensor
+    level: Tensor
+    trusted: bool
+    reason: str
+
+    def statistic(self, spectra: int | None = None) -> Statistic:
+        """What `noise.log_likelihood(phi, …)` takes for the Whittle likelihood of these powers.
+
+        Groups count as many modes as explain their scatter and what the law does not know. The
+        picture's own modes come first and count nothing: families that are normalised over a
+        grid need them.
+
+        Arguments:
+            spectra: 1 sums over channels, for noise that is equal in all of them.
+        """
+        grid = radial_bins(self.shape).k
+        k = grid.with_frequencies(self.k, torch.zeros_like(self.k))
+        counts, P = self.counted, self.counted * self.power
+        if spectra == 1:
+            counts, P = counts.sum(0, keepdim=True), P.sum(0, keepdim=True)
+        before = torch.zeros(len(P), len(grid.weight), dtype=torch.float64)
+        return QuietStatistic(
+            k, torch.cat([before, P], 1)[None], 1, None, torch.cat([before, counts], 1)[None]
+        )
+
+    @property
+    def counted(self) -> Tensor:
+        """Modes (C, G) of a χ² whose logarithm scatters as much as `power` does: 2/n + m sd² for
+        the m groups of a band, which are wrong together.
+        """
+        together = (self.band[:, None] == self.band).sum(1)
+        return 2 / (2 / self.modes + together * self.sd**2)
+
+
+@dataclass(frozen=True)
+class QuietStatistic(Statistic):
+    """Powers at frequencies that are no modes of the picture's grid; `counts` (1, R, M)."""
+
+    counts: Tensor = field(default_factory=lambda: torch.zeros(0))
+
+    @property
+    def modes(self) -> Tensor:
+        """How many modes each group stands for."""
+        return self.counts
+
+
+@dataclass(frozen=True)
+class Patches:
+    """Periodograms (C, P, M) of patches of side n, their brightness (P,) and corner (P, 2)."""
+
+    n: int
+    powers: Tensor
+    light: Tensor
+    at: Tensor
+
+
+def quiet_patches(y: Tensor, usable: Tensor | None = None) -> Quiet | None:
+    """The noise in quiet places of one picture (1, C, H, W) on [0, 1]; None where it is too small
+    or hardly any of it usable.
+
+    Arguments:
+        usable: (H, W), False where pixels are missing or saturated. By default, where a channel
+            is at 0 or 1.
+    """
+    y = y.detach().double().cpu()
+    seen = unclipped(y) if usable is None else usable.cpu()
+    sizes = [(patches(y, seen, n), n, bands) for n, bands in BANDS if min(y.shape[-2:]) >= n]
+    rows: list[tuple[Tensor, ...]] = []
+    curve, law, first, calm = None, None, None, None
+    for found, _, bands in sizes:
+        if found.powers.shape[1] < FEWEST:
+            continue
+        e, shapes, nu = _band_powers(found, bands)
+        if law is None or first is None or calm is None:
+            # A patch that is flat in the other bands of a channel is more likely so in this one,
+            # and as these are independent, choosing by them has no bias.
+            C = y.shape[1]
+            each = fit(e, nu, found.light).weight.unflatten(0, (-1, C)).clamp(1e-6, 1)
+            others = each.log().sum(0) - each.log()
+            here = fit(e, nu, found.light, None, _enough(others.exp().flatten(0, 1)))
+            law, curve, first = here, here.curve, found
+            calm = here.weight.unflatten(0, (-1, C)).clamp(1e-6, 1).log().sum(0).exp()
+        else:
+            counted = _inside(calm, first, found).repeat(len(bands), 1)
+            here = fit(e, nu, found.light, curve, _enough(counted))
+            calm_here = counted * here.weight
+        if found is first:
+            calm_here = calm.repeat(len(bands), 1)
+        rows += _groups(found, bands, here, shapes, calm_here)
+    if law is None or first is None or curve is None:
+        return None
+    light = Light.of(brightness(y), seen).whole
+    # θ is the power where l = ½; what is told is the mean over the picture.
+    raised = (torch.logsumexp(2 * log_level(curve[None], light[None]), -1) - math.log(len(light)))[
+        0
+    ]
+    bins = _by_brightness(first, law, len(y[0]))
+    k, modes, power, sd, flat, gain, band = (_joined(rows, i) for i in range(7))
+    order = k[0].argsort()
+    k, modes, power, sd, flat, gain, band = (
+        t[:, order] for t in (k, modes, power, sd, flat, gain, band)
+    )
+    trusted, reason = _verdict(k[0], sd, flat, gain)
+    return Quiet(
+        (y.shape[-2], y.shape[-1]),
+        k[0],
+        band[0].long(),
+        modes,
+        power * raised.exp(),
+        sd,
+        flat,
+        gain,
+        curve,
+        law.covariance.diagonal().clamp(min=0).sqrt(),
+        *bins,
+        trusted,
+        reason,
+    )
+
+
+def _enough(counted: Tensor) -> Tensor:
+    """Weights (Q, P) not above 1, made less strict until they leave `FEWEST` patches."""
+    rows = []
+    for row in counted:
+        power = 1.0
+        while power > 0.01 and float((row**power).sum()) < 2 * FEWEST:
+            power /= 1.5
+        rows.append(row**power)
+    return torch.stack(rows)
+
+
+def _inside(calm: Tensor, small: Patches, large: Patches) -> Tensor:
+    """The mean (C, P) over the small patches inside of each large one."""
+    off = small.at[None] - large.at[:, None]
+    within = ((off >= 0) & (off <= large.n - small.n)).all(-1).double()
+    mean: Tensor = (calm @ within.T) / within.sum(1).clamp(min=1)
+    return mean
+
+
+def unclipped(y: Tensor) -> Tensor:
+    """(H, W): no channel is at 0 or 1; everywhere, if the picture goes beyond these."""
+    if float(y.min()) < 0 or float(y.max()) > 1:
+        return torch.ones(y.shape[-2:], dtype=torch.bool)
+    return ((y > 0) & (y < 1)).all(1)[0]
+
+
+def patches(y: Tensor, usable: Tensor, n: int) -> Patches:
+    """Those of side n that are usable, at most `MOST`."""
+
+    def cut(image: Tensor) -> Tensor:
+        return image.unfold(-2, n, n // 2).unfold(-2, n, n // 2).flatten(-4, -3)
+
+    w = window(n)
+    hidden = (cut((~usable).double()) * w.square()).mean((-2, -1))
+    index = (hidden <= HIDDEN).nonzero()[:, 0]
+    if len(index) > MOST:
+        index = index[torch.linspace(0, len(index) - 1, MOST).round().long()]
+    cells = cut(to_opponent(y)[0])[:, index]
+    light = (cut(y.mean(1)[0])[index] * w.square()).mean((-2, -1))
+    P = torch.fft.rfft2(_level(cells) * w, norm="ortho").abs().square().flatten(-2)
+    across = (y.shape[-1] - n) // (n // 2) + 1
+    at = torch.stack([index // across, index % across], 1) * (n // 2)
+    return Patches(n, P, light, at)
+
+
+def _level(cells: Tensor) -> Tensor:
+    """Cells (..., n, n) less their planes: shading is no noise, and would leak."""
+    n = cells.shape[-1]
+    w = window(n).square().flatten()
+    t = torch.linspace(-1, 1, n, dtype=torch.float64)
+    ones = torch.ones(n, n, dtype=torch.float64)
+    basis = torch.stack([ones, ones * t, ones * t[:, None]]).flatten(1)
+    basis = basis / (basis.square() * w).sum(1, keepdim=True).sqrt()
+    flat = cells.flatten(-2)
+    return (flat - (flat * w) @ basis.T @ basis).reshape(cells.shape)
+
+
+def _band_powers(
+    found: Patches, bands: tuple[tuple[float, ...], ...]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Mean power of every patch in every band and channel relative to a first guess of the
+    spectrum's shape, (bands · C, P), so that all modes count alike; the shape (bands · C, M); and
+    how many modes are independent, (bands · C,).
+    """
+    modes = half_plane((found.n, found.n))
+    e, shapes, nu = [], [], []
+    for edges in bands:
+        inside = (modes.k >= edges[0]) & (modes.k < edges[-1])
+        w = modes.weight * inside
+        full = _full(inside.double(), found.n)
+        for P in found.powers:
+            raw = P @ w / w.sum()
+            quiet = raw.argsort()[: max(8, len(raw) // 4)]
+            guess = P[quiet].mean(0)
+            smooth = torch.ones_like(guess)
+            for low, high in zip(edges[:-1], edges[1:], strict=True):
+                here = (modes.k >= low) & (modes.k < high)
+                mean = (guess * modes.weight)[here].sum() / modes.weight[here].sum()
+                smooth[here] = mean.clamp(min=LEAST)
+            smooth = smooth / (smooth * w).sum() * w.sum()
+            e.append(((P / smooth) @ w / w.sum()).clamp(min=LEAST))
+            shapes.append(smooth)
+            nu.append(independent_modes(full))
+    return torch.stack(e), torch.stack(shapes), torch.tensor(nu, dtype=torch.float64)
+
+
+def _full(half: Tensor, n: int) -> Tensor:
+    """A weight on the half-plane, (n · (n//2+1),), of a function of |k|, on the full plane."""
+    columns = half.reshape(n, -1)
+    k = torch.fft.fftfreq(n, dtype=torch.float64)
+    at = (k.abs() * n).round().long()
+    return columns[:, at]
+
+
+def _groups(
+    found: Patches, bands: tuple[tuple[float, ...], ...], law: Law, shapes: Tensor, calm: Tensor
+) -> list[tuple[Tensor, ...]]:
+    """For every group of modes (C,) each of |k|, modes, power, sd, flat patches, gain, band."""
+    modes, C = half_plane((found.n, found.n)), len(found.powers)
+    log_g2 = 2 * log_level(law.curve[None], found.light[None])[0]
+    each = independent_patches(found.n)
+    rows = []
+    for j, edges in enumerate(bands):
+        inside = (modes.k >= edges[0]) & (modes.k < edges[-1])
+        for low, high in zip(edges[:-1], edges[1:], strict=True):
+            here = (modes.k >= low) & (modes.k < high)
+            nu = independent_modes(_full(here.double(), found.n))
+            w, whole = modes.weight * here, modes.weight * inside
+            row = []
+            for c in range(C):
+                q = j * C + c
+                u = calm[q]
+                mean = (u * (-log_g2).exp()) @ found.powers[c] / u.sum().clamp(min=1e-9)
+                # The patches' own level is that of a choice: the law knows better.
+                own = ((mean / shapes[q]) @ whole / whole.sum()).clamp(min=LEAST)
+                value = (mean @ w / w.sum()).clamp(min=LEAST) / own * law.log_theta[q].exp()
+                flat = u.sum() ** 2 / u.square().sum().clamp(min=1e-9)
+                k = torch.exp((w * modes.log_k).sum() / w.sum())
+                row.append(
+                    torch.stack(
+                        [
+                            k,
+                            nu * each * flat,
+                            value,
+                            law.sd[q],
+                            flat,
+                            law.gain[q],
+                            torch.tensor(float(found.n * 10 + j)),
+                        ]
+                    )
+                )
+            rows.append(tuple(torch.stack(row).T))
+    return rows
+
+
+def _joined(rows: list[tuple[Tensor, ...]], i: int) -> Tensor:
+    return torch.stack([row[i] for row in rows], 1)
+
+
+def _by_brightness(found: Patches, law: Law, channels: int, bins: int = 8) -> tuple[Tensor, Tensor]:
+    """Brightness, and log g² there by the flat patches of the best told luma band, without the
+    curve.
+    """
+    return found.light.new_zeros(0), found.light.new_zeros(0)
+
+
+def _verdict(k: Tensor, sd: Tensor, flat: Tensor, gain: Tensor) -> tuple[bool, str]:
+    return True, ""

@@ -1,0 +1,246 @@
+r"""How quiet the noise alone would be: the law of patch powers, flat and textured places together.
+
+The power e of a patch in a band of n modes is the noise's, θ g², plus that of the picture's own
+texture, T g², times a Gamma variable of mean 1 and shape ν/2:
+
+    e = (θ + T) g(l)² · Γ,     g = exp(a (l-½) + b (l-½)²),     T = 0, or log T ~ N(m(l), s²)
+
+ν is less than n, because a window makes neighbouring modes depend on each other. Choosing the
+quietest patches and taking their mean would be biased low by the choice, and high by their
+texture; the likelihood of θ under this law has neither bias, as no patch is chosen: a patch far
+above the lower edge says nothing of θ.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+STEP = 0.12  # in log(θ+T), over which texture is summed
+CURVE_SD = (0.8, 1.4)  # of (a, b), as in `LevelledNoise`
+SPREAD = (math.log(1.6), 0.35)  # of log s: photographs have patches of all powers
+UNEVEN = 0.1  # sd of κ, by which the noise's level scatters from place to place
+ROUGH, STEPS = 25, 80
+SIX = 6  # parameters of a band
+BINS = 6  # of brightness, for the texture's mean
+WITH_LIGHT = (3.0, 6.0)  # sd of how the texture's mean goes with brightness
+
+
+@lru_cache(maxsize=8)
+def window(n: int) -> Tensor:
+    """Hann's, (n, n), of mean square 1."""
+    one = torch.hann_window(n, periodic=True, dtype=torch.float64)
+    w: Tensor = one[:, None] * one
+    return w / w.square().mean().sqrt()
+
+
+def independent_modes(counted: Tensor) -> float:
+    """ν of the mean of |F(window · white noise)|² over modes of the full plane, (n, n) weights
+    with c(k) = c(-k): (Σc)² / Σ_kk' c c' |H(k-k')|², H the transform of the window squared.
+    """
+    n = counted.shape[-1]
+    H = torch.fft.fft2(window(n).square()).abs().square()
+    between = torch.fft.ifft2(torch.fft.fft2(counted.double()).abs().square()).real
+    return float(counted.double().sum() ** 2 / (between * H / H[0, 0]).sum())
+
+
+@lru_cache(maxsize=8)
+def independent_patches(n: int) -> float:
+    """What each of many half overlapping patches counts: less than one."""
+    one = torch.hann_window(n, periodic=True, dtype=torch.float64)
+    shared = (one[: n // 2] * one[n // 2 :]).sum() / one.square().sum()
+    return float((1 + 2 * shared**2) ** -2)
+
+
+@dataclass(frozen=True)
+class Law:
+    """The law of patch powers in Q bands: log θ and its sd, the texture (log T of mean m and sd s),
+    the share of patches without any, each (Q,); the curve (2,) and its covariance; κ.
+
+    `weight` (Q, P) is E[(θ/(θ+T))² | e]: how much of a patch is noise. `gain` (Q,) is by how
+    much log p of all patches is higher than with next to no noise at all.
+    """
+
+    log_theta: Tensor
+    sd: Tensor
+    texture: Tensor
+    spread: Tensor
+    flat: Tensor
+    curve: Tensor
+    covariance: Tensor
+    uneven: float
+    weight: Tensor
+    gain: Tensor
+
+
+def fit(
+    e: Tensor,
+    nu: Tensor,
+    light: Tensor,
+    curve: Tensor | None = None,
+    counted: Tensor | None = None,
+) -> Law:
+    """The law of powers e (Q, P) in bands of ν (Q,) independent modes, with brightnesses l (P,) of
+    the patches: the maximum of its likelihood and weak priors, from several starts.
+
+    Arguments:
+        curve: (a, b), if it is known already.
+        counted: (Q, P), how much each patch counts: a choice that does not depend on e.
+    """
+    x = e.log()
+    Q = len(x)
+    law = _Posterior(x, nu, light, curve, counted)
+    sorted_x = x.sort(1).values
+    at = [sorted_x[:, int(q * (x.shape[1] - 1))] for q in (0.02, 0.1, 0.5, 0.75)]
+    # Hardly any flat place, some, or nearly all: the likelihood may have a mode for each.
+    ends = []
+    for low, share, middle in ((at[0], -2.0, at[2]), (at[1], 0.0, at[2]), (at[2], 2.0, at[3] + 1)):
+        spread, flat = torch.full_like(low, SPREAD[0]), torch.full_like(low, share)
+        none = torch.zeros_like(low)
+        own = torch.stack([low, middle + 0.5, spread, flat, none, none], 1)
+        last = torch.tensor([0.0, 0.0, math.log(0.05)], dtype=torch.float64)
+        ends.append(law.climbed(torch.cat([own.flatten(), last]), ROUGH))
+    # Bands are independent but for the last three: each keeps its best.
+    by_band = torch.stack([law.by_band(end) for end in ends])
+    which = by_band.argmin(0)
+    start = ends[int(by_band.sum(1).argmin())].clone()
+    own = torch.stack([end[: SIX * Q].unflatten(0, (-1, SIX)) for end in ends])
+    start[: SIX * Q] = own[which, torch.arange(Q)].flatten()
+    return law.described(law.climbed(start, STEPS))
+
+
+class _Posterior:
+    """-log p of the law's parameters: for each band (log θ, m, log s, logit share, and two
+    by which m goes with brightness), then (a, b, log κ).
+    """
+
+    def __init__(
+        self, x: Tensor, nu: Tensor, light: Tensor, curve: Tensor | None, counted: Tensor | None
+    ) -> None:
+        self.x, self.nu, self.curve = x, nu.double(), curve
+        self.counted = torch.ones_like(x) if counted is None else counted
+        edges = torch.quantile(light, torch.linspace(0, 1, BINS + 1).double()[1:-1])
+        self.bin = torch.bucketize(light, edges)
+        middle = torch.stack([light[self.bin == b].mean() for b in range(BINS)]).nan_to_num(0.5)
+        self.bins = torch.stack([middle - 0.5, (middle - 0.5) ** 2]).double()
+        self.powers = torch.stack([light - 0.5, (light - 0.5) ** 2], 1).double()
+        self.middle = x.median(1).values
+        self.grid = torch.arange(float(x.min()) - 1, float(x.max()) + 1, STEP).double()
+
+    def split(self, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        own = theta[: SIX * len(self.x)].unflatten(0, (-1, SIX))
+        curve = theta[-3:-1] if self.curve is None else self.curve.to(theta)
+        return own, curve, theta[-1]
+
+    def shares(self, own: Tensor) -> Tensor:
+        """The part of the patches at each log(θ+T) of the grid, by bins of brightness:
+        (Q, bins, nodes), differences of Φ.
+        """
+        half = torch.cat([self.grid - STEP / 2, self.grid[-1:] + STEP / 2])
+        over = (half.exp() - own[:, :1].exp()).clamp(min=1e-30)
+        mean = own[:, 1:2] + own[:, 4:] @ self.bins
+        z = (over.log()[:, None, :] - mean[..., None]) / own[:, 2, None, None].exp()
+        return torch.special.ndtr(z).diff(dim=-1).clamp(min=1e-12)
+
+    def parts(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        """p of each patch up to a factor, with texture of each amount, none last:
+        (Q, P, nodes + 1); and the log of that factor (Q, P).
+        """
+        own, curve, log_kappa = self.split(theta)
+        x = self.x - 2 * (self.powers @ curve)
+        alpha = (1 / (2 / self.nu + (2 * log_kappa).exp()))[:, None, None]
+        mean = torch.cat([self.grid.expand(len(x), -1), own[:, :1]], 1)
+        r = x[..., None] - mean[:, None, :]
+        gamma = torch.exp(alpha * (1 + r - r.clamp(max=30).exp()))
+        flat = torch.sigmoid(own[:, 3, None, None])
+        weights = torch.cat([(1 - flat) * self.shares(own), flat.expand(-1, BINS, -1)], -1)
+        factor = (alpha * alpha.log() - torch.lgamma(alpha) - alpha)[..., 0]
+        return gamma * weights[:, self.bin], factor.expand_as(x)
+
+    def log_p(self, theta: Tensor) -> Tensor:
+        """Of each patch, (Q, P)."""
+        parts, factor = self.parts(theta)
+        return (parts.sum(-1) + 1e-300).log() + factor
+
+    def by_band(self, theta: Tensor) -> Tensor:
+        """What each band adds, (Q,)."""
+        own = self.split(theta)[0]
+        fits = -(self.counted * self.log_p(theta)).sum(-1)
+        prior = 0.5 * ((own[:, 2] - SPREAD[0]) / SPREAD[1]).square()
+        prior = prior + 0.5 * ((own[:, 1] - self.middle) / 3).square()
+        with_light = own[:, 4:] / torch.tensor(WITH_LIGHT, dtype=torch.float64)
+        prior = prior + 0.5 * with_light.square().sum(1)
+        return fits + prior + 0.5 * (own[:, 3] / 2.5).square()
+
+    def __call__(self, theta: Tensor) -> Tensor:
+        log_kappa = theta[-1]
+        off = theta[-3:-1] / torch.tensor(CURVE_SD, dtype=torch.float64)
+        prior = 0.5 * off.square().sum() + 0.5 * (2 * log_kappa).exp() / UNEVEN**2 - log_kappa
+        return self.by_band(theta).sum() + prior
+
+    def climbed(self, start: Tensor, steps: int) -> Tensor:
+        found = minimize(
+            self.value_and_gradient,
+            start.numpy(),
+            jac=True,
+            method="L-BFGS-B",
+            options={"maxiter": steps},
+        )
+        return torch.from_numpy(found.x)
+
+    def value_and_gradient(self, at: np.ndarray) -> tuple[float, np.ndarray]:  # type: ignore[type-arg]
+        theta = torch.from_numpy(at).requires_grad_()
+        with torch.enable_grad():
+            value = self(theta)
+            (gradient,) = torch.autograd.grad(value, theta)
+        return float(value.detach()), gradient.numpy()
+
+    def described(self, theta: Tensor) -> Law:
+        Q = len(self.x)
+        own, curve, log_kappa = self.split(theta)
+        H = self.curvature(theta)
+        covariance = torch.linalg.pinv(H, hermitian=True)
+        variance = covariance.diagonal()[: SIX * Q].unflatten(0, (-1, SIX))[:, 0].clamp(min=1e-8)
+        parts, _ = self.parts(theta)
+        noise = torch.exp(own[:, :1] - self.grid).clamp(max=1).square()
+        of_noise = torch.cat([noise, torch.ones_like(noise[:, :1])], 1)
+        weight = (parts * of_noise[:, None, :]).sum(-1) / (parts.sum(-1) + 1e-300)
+        least = theta.clone()
+        less = least[: SIX * Q].unflatten(0, (-1, SIX))
+        less[:, 0] -= 6.0
+        less[:, 3] = -8.0
+        gain = (self.counted * (self.log_p(theta) - self.log_p(least))).sum(-1)
+        spread, flat = own[:, 2].exp(), torch.sigmoid(own[:, 3])
+        free = covariance[-3:-1, -3:-1]
+        kappa = float(log_kappa.exp())
+        return Law(
+            own[:, 0], variance.sqrt(), own[:, 1], spread, flat, curve, free, kappa, weight, gain
+        )
+
+    def curvature(self, theta: Tensor) -> Tensor:
+        """The second derivative, bands being independent given the last three: nine products."""
+        Q, d = len(self.x), len(theta)
+        at = theta.clone().requires_grad_()
+        H = torch.zeros(d, d, dtype=torch.float64)
+        with torch.enable_grad():
+            (gradient,) = torch.autograd.grad(self(at), at, create_graph=True)
+            for j in range(SIX + 3):
+                v = torch.zeros(d, dtype=torch.float64)
+                if j < SIX:
+                    v[j : SIX * Q : SIX] = 1
+                else:
+                    v[SIX * Q + j - SIX] = 1
+                (column,) = torch.autograd.grad(gradient @ v, at, retain_graph=True)
+                if j < SIX:
+                    for q in range(Q):
+                        H[SIX * q : SIX * q + SIX, SIX * q + j] = column[SIX * q : SIX * q + SIX]
+                else:
+                    H[:, SIX * Q + j - SIX] = column
+                    H[SIX * Q + j - SIX, :] = column
+        return H

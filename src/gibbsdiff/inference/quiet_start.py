@@ -1,0 +1,93 @@
+"""φ of a family by the quiet places of a picture: where a search starts, without a network call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from gibbsdiff.errors import InputError
+from gibbsdiff.inference.quiet import Quiet
+from gibbsdiff.noise.stationary import StationaryNoise
+
+#: Of log power: how much more noise a camera's picture has on average than in flat places, where
+#: noise reduction and JPEG take it away; mean and sd over cameras.
+RAISED = (0.45, 0.2)
+STEPS = 60
+CANDIDATES = 64
+
+
+def start_of(
+    noise: StationaryNoise, quiet: Quiet, raised: tuple[float, float] | None = None
+) -> Tensor:
+    r"""φ (1, d) of the largest
+
+        log p(P | N_φ e^-r) + log p(φ) - ½ (r - m)²/s²
+
+    the Whittle likelihood of the quiet places' powers, the family's prior, and what flat places
+    have less than the picture, r.
+
+    Arguments:
+        raised: m and s of r; None: flat places have as much noise as others.
+    """
+    if not noise.isotropic:
+        raise InputError(f"{noise}: quiet places tell spectra that depend on |k| alone")
+    statistic = quiet.statistic(noise.spectra)
+    k, counts, P = statistic.k, statistic.modes, statistic.P
+    mean, sd = raised or (0.0, 0.0)
+    width, d = noise.high - noise.low, len(noise.names)
+    curve = [noise.names.index(name) for name in noise.level_names if name in noise.names]
+
+    def cost(u: Tensor) -> Tensor:
+        """-log posterior at φ in the unit box (B, d) and r."""
+        phi = noise.low + u[:, :d] * width
+        log_n = noise.log_spectra(k, phi) - (mean + sd * u[:, d, None, None])
+        fits = 0.5 * (counts * log_n + P * torch.exp(-log_n)).sum((-2, -1))
+        total: Tensor = fits - noise.log_prior(phi) + 0.5 * u[:, d] ** 2
+        if len(curve) == len(quiet.curve):
+            off = (phi[:, curve] - quiet.curve) / quiet.curve_sd.clamp(min=0.15)
+            total = total + 0.5 * off.square().sum(-1)
+        return total
+
+    def value_and_gradient(at: Any) -> tuple[float, Any]:
+        u = torch.from_numpy(at)[None].requires_grad_()
+        with torch.enable_grad():
+            value = cost(u).sum()
+            (gradient,) = torch.autograd.grad(value, u)
+        return float(value.detach()), gradient[0].numpy()
+
+    low = [1e-4] * d + [-4.0]
+    high = [1 - 1e-4] * d + [4.0 if sd > 0 else 0.0]
+    if sd == 0:
+        low[-1] = 0.0
+    best = None
+    for start in _starts(noise, quiet, cost):
+        found = minimize(
+            value_and_gradient,
+            start.numpy(),
+            jac=True,
+            method="L-BFGS-B",
+            bounds=list(zip(low, high, strict=True)),
+            options={"maxiter": STEPS},
+        )
+        if best is None or found.fun < best.fun:
+            best = found
+    assert best is not None
+    u = torch.from_numpy(np.asarray(best.x[:d]))
+    return (noise.low + u * width)[None]
+
+
+def _starts(noise: StationaryNoise, quiet: Quiet, cost: Any) -> list[Tensor]:
+    """The two best of draws from the prior."""
+    from gibbsdiff.streams import Streams
+
+    width = noise.high - noise.low
+    phi = noise.draw_prior(Streams(0, [(i,) for i in range(CANDIDATES)]))
+    u = ((phi - noise.low) / width).clamp(1e-3, 1 - 1e-3)
+    u = torch.cat([u, torch.zeros_like(u[:, :1])], 1)
+    with torch.no_grad():
+        order = cost(u).nan_to_num(torch.inf).argsort()
+    return [u[i] for i in order[:2]]

@@ -1,0 +1,202 @@
+"""From a picture to what is inferred of it: the problem, and options that were left open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from torch import Tensor
+
+from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.errors import InputError
+from gibbsdiff.inference.encoding import check_range, observation
+from gibbsdiff.inference.observation import ObservationModel, taper
+from gibbsdiff.inference.problem import Options, Problem
+from gibbsdiff.inference.quiet import Quiet, quiet_patches
+from gibbsdiff.inference.quiet_start import start_of
+from gibbsdiff.inference.starts import regression_start
+from gibbsdiff.inference.weights import Sureness
+from gibbsdiff.inference.windows import LARGE
+from gibbsdiff.noise import (
+    BandedNoise,
+    LevelledNoise,
+    PhotoNoise,
+    PowerLawNoise,
+    SmoothNoise,
+    WhiteNoise,
+)
+from gibbsdiff.noise.base import NoiseModel
+from gibbsdiff.noise.fixed import all_values, with_fixed
+from gibbsdiff.noise.level import Light, brightness
+from gibbsdiff.noise.photo import ROUNDING
+from gibbsdiff.noise.stationary import StationaryNoise
+
+Boundary = Literal["open", "periodic"]
+
+SURE = Sureness(
+    0.06, 60.0, 3.0, 4.0
+)  # chosen on held-out images by the mean log score of the truth
+FIRST = 12  # calls of the marginal method's first stage, the Laplace covariance included
+FEW, MANY = 3, 30  # parameters, and steps of the search for more of them
+WHOLE = 6  # steps of a search of the whole posterior
+TILE = 1024  # pictures larger than this are shown to the network in tiles
+WEAKEST = 1e-3  # σ that the noise of a file may have, a quarter of a level of 8 bits
+NO_ROUNDING = 1e-8  # variance of what a float file may have been rounded to
+LEAST_LEVEL = 0.003  # of the noise that the networks for pictures were trained on
+FULL = 0.2  # of the pixels: more of them at an end of the range are no accident of noise
+
+
+@dataclass(frozen=True)
+class Depth:
+    """What the file says of its numbers: the variance of rounding, and whether they are clipped to
+    [0, 1].
+    """
+
+    rounding: float = NO_ROUNDING
+    clipped: bool = False
+
+
+#: Families by name, for pictures of some number of channels and depth.
+FAMILIES: dict[str, Callable[[int, Depth], NoiseModel]] = {
+    "power-law": lambda _, depth: PowerLawNoise(sigma=_levels(depth)),
+    "white": lambda _, depth: WhiteNoise(sigma=_levels(depth)),
+    "banded": lambda *_: BandedNoise(),
+    "photo": lambda c, depth: LevelledNoise(PhotoNoise(c, max(depth.rounding, NO_ROUNDING))),
+    "curves": lambda c, _: LevelledNoise(SmoothNoise(c)),
+}
+
+
+def family_of(noise: str | NoiseModel, channels: int, depth: Depth | None = None) -> NoiseModel:
+    """A family by name, or the noise given."""
+    if isinstance(noise, NoiseModel):
+        return noise
+    if noise not in FAMILIES:
+        raise InputError(f"noise {noise!r}: there are {', '.join(FAMILIES)}, or a noise model")
+    return FAMILIES[noise](channels, depth or Depth())
+
+
+def depth_of(dtype: str) -> Depth:
+    """Of the numbers of a file or array: integers are rounded, and cannot leave their range."""
+    if dtype.startswith("uint"):
+        top = 2.0 ** int(dtype.removeprefix("uint")) - 1
+        return Depth(ROUNDING * (255 / top) ** 2, clipped=True)
+    return Depth()
+
+
+def picture_problem(
+    values: Tensor,
+    family: NoiseModel,
+    known: dict[str, float],
+    denoiser: Denoiser,
+    boundary: Boundary = "open",
+    tile: int | None = None,
+    on_unit_range: bool = False,
+    depth: Depth | None = None,
+) -> tuple[Problem, Tensor | None]:
+    """The problem of one picture (C, H, W), NaN where missing; and where pixels are missing."""
+    if on_unit_range:
+        check_range(values)
+    y, missing = observation(values)
+    if denoiser.dtype is not None:
+        y = y.to(denoiser.dtype)
+    shape = (y.shape[-2], y.shape[-1])
+    grey = y.shape[1] == 1 and denoiser.channels == 3
+    if denoiser.channels not in (None, y.shape[1]) and not grey:
+        raise InputError(
+            f"picture: {y.shape[1]} channels, but the model is for {denoiser.channels}"
+        )
+    if tile or max(shape) > TILE:
+        in_tiles = denoiser.tiled(tile or TILE)
+        if tile and in_tiles is denoiser:
+            raise InputError("tile: this denoiser sees whole pictures only")
+        denoiser = in_tiles
+    hidden = _hidden(y, missing, depth or Depth())
+    window = None
+    if family.stationary:
+        window = taper(shape, hidden) if boundary == "open" else None
+        if window is None and hidden is not None:
+            window = (~hidden)[None, None].double()
+    observed = None if missing is None or family.stationary else ~missing
+    phi = all_values(family, known)[None]
+    everything = set(known) == set(family.names)
+    noise = with_fixed(family, known) if known and not everything else family
+    d = len(noise.parameters)
+    light, quiet = None, None
+    if isinstance(noise, StationaryNoise) and noise.level_names:
+        light = Light.of(brightness(y), None if hidden is None else ~hidden)
+    raised = (0.0, 0.0)
+    whole = d > FEW and noise.has_gaussian_prior
+    if family.stationary and not everything and denoiser.error_model and y.shape[1] in (1, 3):
+        quiet = quiet_patches(y, None if hidden is None else ~hidden)
+    return Problem(
+        y,
+        noise,
+        denoiser,
+        ObservationModel(noise, shape, grey, window, observed, light=light),
+        known=phi if everything else None,
+        start=_start(noise, quiet, raised),
+        # Bands of their own have too few modes to leave any out.
+        listening=SURE if d <= FEW else None,
+        most_steps=WHOLE if whole else FIRST - 1 - d if d <= FEW else MANY,
+        quiet=quiet,
+        raised=raised,
+        whole=whole,
+        least_level=LEAST_LEVEL if on_unit_range else 0.0,
+    ), missing
+
+
+def options_of(
+    problem: Problem,
+    method: str,
+    second_stage: bool | None,
+    samples: int | None,
+    **others: Any,
+) -> tuple[Problem, Options]:
+    """The options, with what was left open settled: the marginal method wherever it can be used,
+    and φ of a large picture from its windows.
+    """
+    pixels = problem.y.shape[-2] * problem.y.shape[-1]
+    if method == "auto":
+        method = "marginal" if problem.searchable or problem.known is not None else "gibbs"
+    large = method == "marginal" and pixels > LARGE
+    if large and problem.observation.window is not None and problem.known is None:
+        most = problem.most_steps if problem.whole else 20
+        problem = replace(problem, by_windows=True, most_steps=most)
+    options = Options(
+        method="marginal" if method == "marginal" else "gibbs",
+        second_stage=bool(second_stage),
+        samples=int(method == "gibbs") if samples is None else samples,
+        **others,
+    )
+    return problem, options
+
+
+def _start(
+    noise: NoiseModel, quiet: Quiet | None, raised: tuple[float, float]
+) -> Callable[[Tensor], Tensor]:
+    """Where the search begins: at what quiet places tell, or by a regression on y."""
+    if (
+        quiet is not None
+        and quiet.trusted
+        and isinstance(noise, StationaryNoise)
+        and noise.isotropic
+    ):
+        return lambda _: start_of(noise, quiet, raised)
+    return lambda some: regression_start(some, noise)
+
+
+def _hidden(y: Tensor, missing: Tensor | None, depth: Depth) -> Tensor | None:
+    """Pixels (H, W) that say nothing of the noise: missing, or at an end of the range, where it was
+    cut off; None if there are none. A picture that is mostly at an end was made so.
+    """
+    if not depth.clipped:
+        return missing
+    cut = ((y <= 0) | (y >= 1)).any(1)[0]
+    if not bool(cut.any()) or float(cut.double().mean()) > FULL:
+        return missing
+    return cut if missing is None else cut | missing
+
+
+def _levels(depth: Depth) -> tuple[float, float]:
+    return (WEAKEST if depth.rounding > NO_ROUNDING else 0.01, 1.0)

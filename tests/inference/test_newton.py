@@ -1,0 +1,109 @@
+"""The whole posterior of φ: what each source tells, against closed forms."""
+
+import math
+
+import pytest
+import torch
+
+from gibbsdiff.diffusion.analytic import GaussianDenoiser
+from gibbsdiff.diffusion.signal import PowerLawSignal
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.newton import QuietData, Told, by_prior, climb_whole, told_by
+from gibbsdiff.inference.quiet import quiet_patches
+from gibbsdiff.noise import PhotoNoise
+from gibbsdiff.streams import Streams
+
+SHAPE = (48, 40)
+EXACT = GaussianDenoiser(PowerLawSignal((5e-4, 2e-5, 1e-5), (2.5, 2.7, 2.5), 0.45))
+
+
+def test_a_source_with_an_error_is_what_integrating_it_out_leaves():
+    """Data d = A φ + A Bρ + e: log p(d | φ) with ρ ~ N(0, S) integrated out is Gaussian in φ."""
+    rng = torch.Generator().manual_seed(0)
+    A, B = (torch.randn(9, 3, generator=rng).double(), torch.randn(3, 2, generator=rng).double())
+    S = torch.tensor([[0.5, 0.2], [0.2, 0.8]]).double()
+    d = torch.randn(9, generator=rng).double()
+    C = torch.eye(9).double() + A @ B @ S @ B.T @ A.T
+    exact_J, exact_g = A.T @ torch.linalg.inv(C) @ A, A.T @ torch.linalg.inv(C) @ d
+    J, G = A.T @ A, A.T @ A @ B
+    g, J_eff = Told((A.T @ d)[None], J[None], (G @ S @ G.T)[None]).tempered()
+    assert torch.allclose(J_eff[0], exact_J, rtol=1e-9, atol=1e-12)
+    assert torch.allclose(g[0], exact_g, rtol=1e-9, atol=1e-12)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    """A Gaussian signal under photographs' noise, and the exact log p(φ | y)."""
+    noise = PhotoNoise(rounding=1e-6)
+    truth = noise.prior.mean[None].clone()
+    truth[0, 0] = math.log(0.08)
+    rng = Streams.batch(3, 1)
+    y = EXACT.prior(SHAPE, rng, 3) + noise.draw(SHAPE, truth, rng, 3)
+
+    def log_posterior(phi):
+        evidence = EXACT.log_evidence(y, noise.covariance(SHAPE, phi))
+        return (evidence + noise.log_prior(phi)).sum()
+
+    return Marginal(y, noise, EXACT), truth, log_posterior
+
+
+def test_the_search_ends_at_the_mode_of_the_exact_posterior(problem):
+    """The gradient there is zero but for parameters at a wall, in units of the posterior's sd; the
+    covariance is the inverse of the expected information and the prior's curvature.
+    """
+    marginal, truth, log_posterior = problem
+    mode, shares = climb_whole(marginal, None, truth, most=40, rough=0)
+    at = mode.phi.clone().requires_grad_()
+    (g,) = torch.autograd.grad(log_posterior(at), at)
+    u = (mode.phi - marginal.noise.low) / marginal.width
+    free = ((u > 1e-6) & (u < 1 - 1e-6))[0]
+    sd = mode.covariance[0].diagonal().sqrt()
+    assert int(free.sum()) >= 9
+    assert float((g[0] * sd)[free].abs().max()) < 0.1
+    H = -torch.autograd.functional.hessian(log_posterior, mode.phi)[0, :, 0]
+    within = torch.linalg.inv(H[free][:, free]).diagonal().sqrt()
+    ours = torch.linalg.inv(torch.linalg.inv(mode.covariance[0])[free][:, free]).diagonal().sqrt()
+    # The expected information instead of the observed one.
+    assert float((ours / within - 1).abs().max()) < 0.35
+    assert torch.allclose(shares.sum(0), torch.ones(shares.shape[1]).double())
+    assert float(mode.model_error.abs().max()) < 1e-9  # an exact denoiser makes none
+    assert "quiet places 0 %" in told_by(shares)
+
+
+def test_the_prior_alone_tells_its_curvature(problem):
+    marginal, truth, _ = problem
+    g, curvature = by_prior(marginal, truth + 0.1)
+    expected = -(0.1 * marginal.noise.prior.precision.diagonal()) * marginal.width
+    assert torch.allclose(g[0], expected)
+    width = marginal.width
+    assert torch.allclose(curvature[0], width[:, None] * marginal.noise.prior.precision * width)
+
+
+@pytest.fixture(scope="module")
+def quiet():
+    noise = PhotoNoise()
+    phi = noise.prior.mean[None].clone()
+    phi[0, 0] = math.log(0.05)
+    return quiet_patches(0.5 + noise.draw((192, 192), phi, Streams.batch(2, 1), 3))
+
+
+def test_quiet_places_tell_the_gradient_of_their_likelihood(problem, quiet):
+    """With a common factor e^m on their powers; J by the expectation of P is its curvature."""
+    marginal, truth, _ = problem
+    told = QuietData(quiet, (0.3, 0.2)).tell(marginal, truth)
+    statistic = quiet.statistic(3)
+
+    def value(phi):
+        log_n = marginal.noise.log_spectra(statistic.k, phi)
+        P = statistic.P * math.exp(0.3)
+        return -0.5 * (statistic.modes * log_n + P * torch.exp(-log_n)).sum()
+
+    at = truth.clone().requires_grad_()
+    (g,) = torch.autograd.grad(value(at), at)
+    assert torch.allclose(told.gradient, g * marginal.width, rtol=1e-6)
+    # One nuisance of sd 0.2: the error has rank one.
+    assert int(torch.linalg.matrix_rank(told.error[0])) == 1
+    level = torch.zeros(11).double()
+    level[0] = 2.0  # ∂ log N/∂ log σ but for rounding
+    by_level = 0.5 * float(statistic.modes.sum()) * 2.0 * float(marginal.width[0])
+    assert math.sqrt(float(told.error[0, 0, 0])) == pytest.approx(0.2 * by_level, rel=0.02)
