@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from matplotlib.axes import Axes
 
 from gibbsdiff.inference.model_check import ModelCheck
@@ -20,7 +22,7 @@ def band_table(axis: Axes, check: ModelCheck) -> None:
     # Not `pyplot`'s table: it does not know how much room a constrained page leaves it.
     rows, left = len(names) + 1, 0.18
     width = (1 - left) / max(len(ends), 1)
-    style = {"fontsize": SMALL, "va": "center", "transform": axis.transAxes}
+    style: dict[str, Any] = {"fontsize": SMALL, "va": "center", "transform": axis.transAxes}
 
     def height(row: int) -> float:
         return 1 - (row + 0.5) / rows
