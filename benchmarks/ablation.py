@@ -34,7 +34,7 @@ def variants(config):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", required=True)
-    parser.add_argument("--config", default="configs/natural.toml")
+    parser.add_argument("--config", default="configs/natural-fast.toml")
     parser.add_argument("--minutes", type=float, default=6.0)
     parser.add_argument("--out", default="runs/ablation")
     given = parser.parse_args()

@@ -35,7 +35,7 @@ def covariance(knots, sigma, shape, rows):
     log_n = log_shape @ between_references(shape)
     offset = 2 * math.log(sigma) - torch.log(half_plane(shape).mean(log_n.exp()))
     power = (log_n + offset).exp().float().reshape(1, 1, shape[0], -1)
-    descriptor = 0.5 * (log_shape + offset).float()[None].expand(rows, -1)
+    descriptor = 0.5 * (log_shape + offset).float()[None, None].expand(rows, -1, -1)
     return SpectralCovariance(power.expand(rows, -1, -1, -1), shape, descriptor)
 
 
@@ -69,7 +69,12 @@ def main():
         knots = SPECTRA[name]
         before = psnr(load_model(given.model), test, knots)
         law = dataclasses.replace(
-            config.noise, level=(0.03, 0.4), tail_part=0.0, spectrum=tuple(knots)
+            config.noise,
+            level=(0.03, 0.4),
+            tail_part=0.0,
+            spectrum=tuple(knots),
+            camera_part=0.0,
+            gain_part=0.0,
         )
         special = dataclasses.replace(
             config,

@@ -43,7 +43,9 @@ def _bytes(part: object) -> bytes | None:
     if part is None or isinstance(part, bool | int | float | str):
         return repr(part).encode()
     if is_dataclass(part) and not isinstance(part, type):
-        inside = digest_of(*(getattr(part, field.name) for field in fields(part)))
+        entries = [(field, getattr(part, field.name)) for field in fields(part)]
+        # A field that came later leaves the names of what does not have it as they were.
+        inside = digest_of(*(v for f, v in entries if v is not None or not f.metadata.get("later")))
     elif isinstance(part, Mapping):
         inside = digest_of(*(item for pair in part.items() for item in pair))
     elif isinstance(part, tuple | list):

@@ -1,6 +1,7 @@
 """Models in files."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from gibbsdiff.diffusion.calibration import Calibration
+from gibbsdiff.diffusion.denoiser import NoiseError
 from gibbsdiff.diffusion.signal import NATURAL, FixedSignal
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
@@ -20,6 +22,8 @@ ARGUMENTS = {
     "blocks": [1, 2, 1],
     "embedding": 12,
     "descriptor": 8,
+    "told": 1,
+    "level_plane": False,
     "padding": "circular",
 }
 
@@ -60,6 +64,24 @@ def test_a_gain_and_the_noise_s_own_scatter_come_back(denoiser, tmp_path):
     back = load_model(path).calibration
     assert torch.equal(back.gain, full.gain)
     assert torch.equal(back.scatter, full.scatter)
+
+
+def test_what_was_measured_on_camera_noise_comes_back(denoiser, tmp_path):
+    """It serves noise like that alone; power laws keep their own, and so do files without it."""
+    rows = [NoiseError(torch.full((8,), b).double(), b * torch.eye(8).double()) for b in (1, 2, 3)]
+    plain = denoiser.calibration
+    full = replace(plain, weighted=rows[0], camera=rows[1], camera_weighted=rows[2])
+    path = tmp_path / "camera.safetensors"
+    save_model(SpectralDenoiser(denoiser.network, NATURAL, full), path)
+    back = load_model(path)
+    cases = {(True, False): 1, (False, True): 2, (True, True): 3}
+    for (weighted, camera), expected in cases.items():
+        found = back.noise_error(weighted=weighted, camera=camera)
+        assert torch.equal(found.bias, torch.full((8,), expected).double())
+        assert torch.equal(found.scatter, expected * torch.eye(8).double())
+    assert torch.equal(back.noise_error().scatter, plain.scatter)
+    older = replace(plain, weighted=rows[0]).noise_error(weighted=True, camera=True)
+    assert torch.equal(older.scatter, rows[0].scatter)
 
 
 def test_full_precision_is_exact(denoiser, tmp_path):

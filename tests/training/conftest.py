@@ -17,8 +17,8 @@ SHAPE = (48, 48)
 def silent():
     """Makes the Wiener filter of a signal: F = 0, and v = -log `too_small`."""
 
-    def make(signal=NATURAL, too_small=1.0):
-        network = UNet(3, (8, 8), (1, 1), embedding=8)
+    def make(signal=NATURAL, too_small=1.0, **options):
+        network = UNet(3, (8, 8), (1, 1), embedding=8, **options)
         with torch.no_grad():
             network.outputs.weight.zero_()
             network.outputs.bias[12:] = -math.log(too_small)

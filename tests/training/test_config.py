@@ -3,19 +3,32 @@
 from pathlib import Path
 
 import pytest
+import torch
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.pretrained import load_spectral
 from gibbsdiff.training.config import TrainingConfig, read_config
+from gibbsdiff.training.objective import objective_of
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 def test_the_shipped_configuration_is_the_recipe():
-    config = read_config(CONFIGS / "natural.toml")
+    config = read_config(CONFIGS / "natural-fast.toml")
     assert [f.path for f in config.data.folders] == ["imagenet", "bsds"]
     default = TrainingConfig()
     for part in ("network", "signal", "noise", "step", "schedule", "evaluation"):
         assert getattr(config, part) == getattr(default, part)
+
+
+def test_the_configuration_of_natural_makes_its_network():
+    config = read_config(CONFIGS / "natural.toml")
+    assert (config.noise.camera_part, config.noise.gain_part) == (0.35, 0.4)
+    assert (config.data.zoom, config.data.zoom_by, config.data.dark) == (0.3, (1.2, 3.2), 0.15)
+    with torch.device("meta"):
+        made = objective_of(config).model().network.state_dict()
+    shipped = load_spectral("natural").network.state_dict()
+    assert {k: v.shape for k, v in made.items()} == {k: v.shape for k, v in shipped.items()}
 
 
 @pytest.mark.parametrize(

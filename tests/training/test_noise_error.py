@@ -16,6 +16,7 @@ from gibbsdiff.training.noise_error import (
     fit_calibration,
     fit_gain,
     needed,
+    needed_by_each,
     noise_error,
 )
 
@@ -123,8 +124,9 @@ def test_scatter_is_scaled_to_what_the_parameters_need(scale):
     bias, cov = normal(8), root @ root.T
     rho = bias + scale**0.5 * (normal(4000, 8) @ root.T)
     g = (by_rho @ rho[..., None])[..., 0] + V.diagonal(dim1=1, dim2=2).sqrt() * normal(4000, 2)
-    found = needed(Heard(g, V, V, by_rho), bias, cov)
-    assert found == pytest.approx(scale, abs=0.15 * scale + 0.03)
+    heard = Heard(g, V, V, by_rho)
+    for found in (needed(heard, bias, cov), needed_by_each(heard, bias, cov)):
+        assert found == pytest.approx(scale, abs=0.15 * scale + 0.03)
 
 
 def test_the_exact_filter_needs_no_calibration(silent, gaussian_images):

@@ -54,7 +54,7 @@ class TwoLevels(SpectralObjective):
 def covariance(x):
     side = x.shape[-1]
     power = torch.full((len(x), 1, side, side // 2 + 1), SIGMA**2)
-    return SpectralCovariance(power, (side, side), torch.full((len(x), 8), math.log(SIGMA)))
+    return SpectralCovariance(power, (side, side), torch.full((len(x), 1, 8), math.log(SIGMA)))
 
 
 @pytest.mark.parametrize(

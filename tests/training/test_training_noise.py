@@ -47,7 +47,7 @@ def test_the_descriptor_is_the_spectrum_at_the_references(wide):
     # (kx, 0) with kx = 2/384, 4/384, ..., 128/384 are the first seven references.
     columns = torch.tensor([round(384 * k) for k in REFERENCE[:7]])
     expected = 0.5 * torch.log(noise.power[:, 0, 0, columns])
-    assert torch.allclose(expected, noise.descriptor[:, :7], atol=1e-4)
+    assert torch.allclose(expected, noise.descriptor[:, 0, :7], atol=1e-4)
 
 
 def test_the_level_is_the_pixels_standard_deviation():

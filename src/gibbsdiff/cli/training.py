@@ -28,7 +28,9 @@ def train(
     minutes: Annotated[float | None, typer.Option(help="Budget in minutes of training.")] = None,
     steps: Annotated[int | None, typer.Option(help="Budget in steps instead.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in --out.")] = False,
-    init: Annotated[Path | None, typer.Option(help="Model file to start from.")] = None,
+    init: Annotated[
+        str | None, typer.Option(help="Model file, or the name of a shipped model, to start from.")
+    ] = None,
     device: Device = "auto",
 ) -> None:
     """Train a network on folders of images, or on a file of maps.

@@ -198,6 +198,8 @@ def _spectrum(signal: Signal, z: Tensor) -> Tensor:
 def _power(noise: NoiseCovariance) -> Tensor:
     if not isinstance(noise, SpectralCovariance):
         raise InputError(f"this denoiser needs stationary noise, not {type(noise).__name__}")
+    if noise.level_map is not None:
+        raise InputError("this denoiser is exact for noise of one level in all places")
     return noise.power
 
 

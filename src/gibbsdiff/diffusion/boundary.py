@@ -50,9 +50,9 @@ class _OnDevice(Denoiser):
         """The inner denoiser's, on the same device."""
         return self._same(self.inner.with_derivative_error(seed))
 
-    def noise_error(self, *, weighted: bool = False) -> NoiseError | None:
+    def noise_error(self, *, weighted: bool = False, camera: bool = False) -> NoiseError | None:
         """The inner denoiser's."""
-        return self.inner.noise_error(weighted=weighted)
+        return self.inner.noise_error(weighted=weighted, camera=camera)
 
     def adapted(self, z: Tensor, noise: NoiseCovariance) -> Denoiser:
         """The inner denoiser's, on the same device."""

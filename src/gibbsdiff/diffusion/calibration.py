@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -20,7 +20,9 @@ class Calibration:
 
     `scatter` (8 C, 8 C), channels outermost, is what changes from image to image, eq. (12): the
     second moment of ρ in N̂/N - 1 = ρ q, with N̂ = |y-D|² + Ê, Ê of eq. (13) and q the `overlap`,
-    around the `bias` (8 C,), its median; `weighted` has both for the weights of eq. (14).
+    around the `bias` (8 C,), its median; `weighted` has both for the weights of eq. (14). `camera`
+    and `camera_weighted` have them for noise with a spectrum for each channel or a level map,
+    eq. (15).
     `gain`, a table like log c, corrects the mean to D + gain ∗ (y-D): an error x-D that goes
     with y-D could have been removed, and would count twice in N̂.
     """
@@ -30,6 +32,17 @@ class Calibration:
     gain: Tensor | None = None
     bias: Tensor | None = None
     weighted: NoiseError | None = None
+    camera: NoiseError | None = field(default=None, metadata={"later": True})
+    camera_weighted: NoiseError | None = field(default=None, metadata={"later": True})
+
+    def noise_error(self, weighted: bool, camera: bool) -> NoiseError:
+        """Bias and scatter, the nearest that was measured."""
+        with_camera = (self.camera_weighted if weighted else None, self.camera) if camera else ()
+        for found in (*with_camera, self.weighted if weighted else None):
+            if found is not None:
+                return found
+        bias = self.scatter.new_zeros(len(self.scatter)) if self.bias is None else self.bias
+        return NoiseError(bias, self.scatter)
 
     def factor(self, N: Tensor, S_x: Tensor, shape: Shape) -> Tensor:
         """c in every mode: N (B, 1, H, W//2+1), S_x (1, C, H, W//2+1) -> (B, C, H, W//2+1)."""

@@ -73,9 +73,10 @@ class Denoiser(ABC):
         """
         return self
 
-    def noise_error(self, *, weighted: bool = False) -> NoiseError | None:
+    def noise_error(self, *, weighted: bool = False, camera: bool = False) -> NoiseError | None:
         """What the noise that it leaves is off by, eq. (12); `weighted`: in the places where it is
-        sure, eq. (14). None: nothing is known, or nothing is wrong.
+        sure, eq. (14); `camera`: of noise with a spectrum for each channel or a level map, eq.
+        (15). None: nothing is known, or nothing is wrong.
         """
         scatter = self.scatter
         return None if scatter is None else NoiseError(scatter.new_zeros(len(scatter)), scatter)
@@ -138,12 +139,12 @@ class _FromCallable(nn.Module, Denoiser):
         """The callable's, if it has one."""
         return self._changed("with_derivative_error", seed)
 
-    def noise_error(self, *, weighted: bool = False) -> NoiseError | None:
+    def noise_error(self, *, weighted: bool = False, camera: bool = False) -> NoiseError | None:
         """The callable's, if it has one."""
         own = getattr(self.function, "noise_error", None)
         if own is None:
-            return super().noise_error(weighted=weighted)
-        found: NoiseError | None = own(weighted=weighted)
+            return super().noise_error(weighted=weighted, camera=camera)
+        found: NoiseError | None = own(weighted=weighted, camera=camera)
         return found
 
     def adapted(self, z: Tensor, noise: NoiseCovariance) -> Denoiser:

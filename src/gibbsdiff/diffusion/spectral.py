@@ -67,15 +67,11 @@ class SpectralDenoiser(nn.Module, Denoiser):
         """The calibration's, eq. (12)."""
         return None if self.calibration is None else self.calibration.scatter
 
-    def noise_error(self, *, weighted: bool = False) -> NoiseError | None:
-        """The calibration's; where it was not measured with weights, that without them."""
-        table = self.calibration
-        if table is None:
-            return None
-        if weighted and table.weighted is not None:
-            return table.weighted
-        bias = table.scatter.new_zeros(len(table.scatter)) if table.bias is None else table.bias
-        return NoiseError(bias, table.scatter)
+    def noise_error(self, *, weighted: bool = False, camera: bool = False) -> NoiseError | None:
+        """The calibration's; where it was not measured with weights, that without them, and where
+        it was not measured on camera noise, that of power laws.
+        """
+        return None if self.calibration is None else self.calibration.noise_error(weighted, camera)
 
     @property
     def dtype(self) -> torch.dtype | None:  # type: ignore[override]
@@ -170,8 +166,7 @@ class SpectralDenoiser(nn.Module, Denoiser):
         if noise.descriptor is None:
             raise InputError("this network needs the noise's descriptor, eq. (5)")
         rows, told = noise.descriptor, self.network.told
-        unequal = rows.shape[1] > 1 and not torch.equal(rows, rows[:, :1].expand_as(rows))
-        if told == 1 and unequal:
+        if told < rows.shape[1] and not torch.equal(rows, rows[:, :1].expand_as(rows)):
             raise InputError("this network was trained on noise that is equal in all channels")
         return rows[:, :1] if told == 1 else rows.expand(-1, told, -1)
 

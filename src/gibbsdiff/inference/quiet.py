@@ -39,9 +39,15 @@ BANDS: tuple[tuple[int, tuple[tuple[float, ...], ...]], ...] = (
     (64, ((3 / 64 - 1e-3, 3 / 32 - 1e-3),)),
     (128, ((3 / 128 - 1e-3, 3 / 64 - 1e-3),)),
 )
-MOST = 700  # patches of one size that are looked at
+MOST = 500  # patches of one size that are looked at
 FEWEST = 12
+#: Luma and chroma: sd of log power at |k| = 0.07 that texture adds, and by how much it falls with |k|.
+TEXTURE = ((2.0, 2.0), (0.5, 1.0))
+LEAST_SD = 0.1  # of log power, in any band: noise is never quite what a law says
+UNKNOWN = 6.0  # sd of log power where no noise is told from texture; less by what is gained
 HIDDEN = 0.01  # the part of a patch that may be missing or saturated
+SMALL, ENOUGH = 0.15, 20.0  # |k| above which log p must gain so much by noise
+ALIKE, FALL, STEEP = 0.75, (0.12, 0.63), 3.0  # texture alone: share of patches, log power lost
 LEAST = (1 / 255) ** 2 / 12 * 1e-2  # power below which nothing is told apart
 
 
@@ -97,7 +103,16 @@ class Quiet:
         the m groups of a band, which are wrong together.
         """
         together = (self.band[:, None] == self.band).sum(1)
-        return 2 / (2 / self.modes + together * self.sd**2)
+        # The law of patch powers takes texture that is in all patches for noise: at large scales
+        # more than at small ones, and in luma more than in chroma.
+        texture = torch.stack(
+            [sd * (0.07 / self.k) ** fall for sd, fall in (TEXTURE[c > 0] for c in range(len(self.sd)))]
+        )
+        unknown = texture.square() + LEAST_SD**2
+        counted = 2 / (2 / self.modes + together * (self.sd**2 + unknown))
+        # Less than one mode tells nothing; but if texture has a hundred times the noise's power,
+        # P/N would heed it all the same.
+        return torch.where(counted < 1, 0.0, counted)
 
 
 @dataclass(frozen=True)
@@ -134,23 +149,26 @@ def quiet_patches(y: Tensor, usable: Tensor | None = None) -> Quiet | None:
     seen = unclipped(y) if usable is None else usable.cpu()
     sizes = [(patches(y, seen, n), n, bands) for n, bands in BANDS if min(y.shape[-2:]) >= n]
     rows: list[tuple[Tensor, ...]] = []
+    C = y.shape[1]
     curve, law, first, calm = None, None, None, None
     for found, _, bands in sizes:
         if found.powers.shape[1] < FEWEST:
             continue
         e, shapes, nu = _band_powers(found, bands)
+        rare = torch.tensor([c > 0 for c in range(C)]).repeat(len(bands))
         if law is None or first is None or calm is None:
             # A patch that is flat in the other bands of a channel is more likely so in this one,
             # and as these are independent, choosing by them has no bias.
-            C = y.shape[1]
-            each = fit(e, nu, found.light).weight.unflatten(0, (-1, C)).clamp(1e-6, 1)
+            rough = fit(e, nu, found.light, rare=rare)
+            each = rough.weight.unflatten(0, (-1, C)).clamp(1e-6, 1)
             others = each.log().sum(0) - each.log()
-            here = fit(e, nu, found.light, None, _enough(others.exp().flatten(0, 1)))
+            counted = _enough(others.exp().flatten(0, 1))
+            here = fit(e, nu, found.light, None, counted, rough.parameters, rare)
             law, curve, first = here, here.curve, found
             calm = here.weight.unflatten(0, (-1, C)).clamp(1e-6, 1).log().sum(0).exp()
         else:
             counted = _inside(calm, first, found).repeat(len(bands), 1)
-            here = fit(e, nu, found.light, curve, _enough(counted))
+            here = fit(e, nu, found.light, curve, _enough(counted), rare=rare)
             calm_here = counted * here.weight
         if found is first:
             calm_here = calm.repeat(len(bands), 1)
@@ -162,13 +180,13 @@ def quiet_patches(y: Tensor, usable: Tensor | None = None) -> Quiet | None:
     raised = (torch.logsumexp(2 * log_level(curve[None], light[None]), -1) - math.log(len(light)))[
         0
     ]
-    bins = _by_brightness(first, law, len(y[0]))
+    bins = _by_brightness(first, law)
     k, modes, power, sd, flat, gain, band = (_joined(rows, i) for i in range(7))
     order = k[0].argsort()
     k, modes, power, sd, flat, gain, band = (
         t[:, order] for t in (k, modes, power, sd, flat, gain, band)
     )
-    trusted, reason = _verdict(k[0], sd, flat, gain)
+    trusted, reason = _verdict(k[0], power, flat, gain, first.powers.shape[1])
     return Quiet(
         (y.shape[-2], y.shape[-1]),
         k[0],
@@ -221,6 +239,9 @@ def patches(y: Tensor, usable: Tensor, n: int) -> Patches:
     w = window(n)
     hidden = (cut((~usable).double()) * w.square()).mean((-2, -1))
     index = (hidden <= HIDDEN).nonzero()[:, 0]
+    if len(index) == 0:
+        none = y.new_zeros(0)
+        return Patches(n, y.new_zeros(y.shape[1], 0, n * (n // 2 + 1)), none, index[:, None])
     if len(index) > MOST:
         index = index[torch.linspace(0, len(index) - 1, MOST).round().long()]
     cells = cut(to_opponent(y)[0])[:, index]
@@ -310,7 +331,7 @@ def _groups(
                             k,
                             nu * each * flat,
                             value,
-                            law.sd[q],
+                            torch.hypot(law.sd[q], UNKNOWN / (1 + law.gain[q].clamp(min=0) / 3)),
                             flat,
                             law.gain[q],
                             torch.tensor(float(found.n * 10 + j)),
@@ -325,12 +346,33 @@ def _joined(rows: list[tuple[Tensor, ...]], i: int) -> Tensor:
     return torch.stack([row[i] for row in rows], 1)
 
 
-def _by_brightness(found: Patches, law: Law, channels: int, bins: int = 8) -> tuple[Tensor, Tensor]:
-    """Brightness, and log g² there by the flat patches of the best told luma band, without the
-    curve.
+def _by_brightness(found: Patches, law: Law, bins: int = 8) -> tuple[Tensor, Tensor]:
+    """Brightness, and log g² there relative to l = ½ by the likely flat patches, over all bands
+    and channels, without the curve.
     """
-    return found.light.new_zeros(0), found.light.new_zeros(0)
+    edges = torch.quantile(found.light, torch.linspace(0, 1, bins + 1).double()[1:-1])
+    at = torch.bucketize(found.light, edges)
+    off = (law.x - law.log_theta[:, None]).clamp(-5, 5)
+    light, level = [], []
+    for b in range(bins):
+        u = law.weight[:, at == b]
+        if u.shape[1] and float(u.sum()) > 1:
+            light.append(found.light[at == b].mean())
+            level.append((u * off[:, at == b]).sum() / u.sum())
+    return torch.tensor(light).double(), torch.tensor(level).double()
 
 
-def _verdict(k: Tensor, sd: Tensor, flat: Tensor, gain: Tensor) -> tuple[bool, str]:
+def _verdict(k: Tensor, power: Tensor, flat: Tensor, gain: Tensor, count: int) -> tuple[bool, str]:
+    """Whether luma has quiet places, and if not, why.
+
+    A picture that is alike everywhere and whose power falls towards small scales is as well a
+    texture as noise: no patch tells.
+    """
+    small = k > SMALL
+    if float(gain[0, small].max()) < ENOUGH or float(flat[0, small].max()) < FEWEST:
+        return False, "no quiet place: noise and texture cannot be told apart"
+    at = [int((k - end).abs().argmin()) for end in FALL]
+    fall = float(power[0, at[0]].log() - power[0, at[1]].log())
+    if float(flat[0, small].max()) > ALIKE * count and fall > STEEP:
+        return False, "the picture is alike everywhere: noise and texture cannot be told apart"
     return True, ""

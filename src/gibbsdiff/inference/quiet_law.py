@@ -22,12 +22,14 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
-STEP = 0.12  # in log(θ+T), over which texture is summed
+STEP, NODES = 0.15, 40  # in log(θ+T), over which texture is summed; beyond, all is one
 CURVE_SD = (0.8, 1.4)  # of (a, b), as in `LevelledNoise`
-SPREAD = (math.log(1.6), 0.35)  # of log s: photographs have patches of all powers
-UNEVEN = 0.1  # sd of κ, by which the noise's level scatters from place to place
+CURVE_BOX = ((-3.0, -5.0), (3.0, 5.0))
+SPREAD = (math.log(2.0), 0.12)  # of log s: photographs have patches of all powers
+UNEVEN = 0.7  # sd of κ, by which the noise's level scatters from place to place
+FLAT_LUMA, FLAT_CHROMA = (0.0, 2.5), (2.0, 1.0)  # mean and sd of the logit of the flat share
 ROUGH, STEPS = 25, 80
-SIX = 6  # parameters of a band
+OWN = 7  # parameters of a band
 BINS = 6  # of brightness, for the texture's mean
 WITH_LIGHT = (3.0, 6.0)  # sd of how the texture's mean goes with brightness
 
@@ -61,7 +63,7 @@ def independent_patches(n: int) -> float:
 @dataclass(frozen=True)
 class Law:
     """The law of patch powers in Q bands: log θ and its sd, the texture (log T of mean m and sd s),
-    the share of patches without any, each (Q,); the curve (2,) and its covariance; κ.
+    the share of patches without any, each (Q,); the curve (2,) and its covariance; κ (Q,).
 
     `weight` (Q, P) is E[(θ/(θ+T))² | e]: how much of a patch is noise. `gain` (Q,) is by how
     much log p of all patches is higher than with next to no noise at all.
@@ -74,9 +76,11 @@ class Law:
     flat: Tensor
     curve: Tensor
     covariance: Tensor
-    uneven: float
+    uneven: Tensor
     weight: Tensor
     gain: Tensor
+    parameters: Tensor
+    x: Tensor
 
 
 def fit(
@@ -85,6 +89,8 @@ def fit(
     light: Tensor,
     curve: Tensor | None = None,
     counted: Tensor | None = None,
+    start: Tensor | None = None,
+    rare: Tensor | None = None,
 ) -> Law:
     """The law of powers e (Q, P) in bands of ν (Q,) independent modes, with brightnesses l (P,) of
     the patches: the maximum of its likelihood and weak priors, from several starts.
@@ -92,10 +98,14 @@ def fit(
     Arguments:
         curve: (a, b), if it is known already.
         counted: (Q, P), how much each patch counts: a choice that does not depend on e.
+        start: `parameters` of a law that is near.
+        rare: (Q,), where texture is rare: in chroma.
     """
     x = e.log()
     Q = len(x)
-    law = _Posterior(x, nu, light, curve, counted)
+    law = _Posterior(x, nu, light, curve, counted, rare)
+    if start is not None:
+        return law.described(law.climbed(start, STEPS))
     sorted_x = x.sort(1).values
     at = [sorted_x[:, int(q * (x.shape[1] - 1))] for q in (0.02, 0.1, 0.5, 0.75)]
     # Hardly any flat place, some, or nearly all: the likelihood may have a mode for each.
@@ -103,26 +113,36 @@ def fit(
     for low, share, middle in ((at[0], -2.0, at[2]), (at[1], 0.0, at[2]), (at[2], 2.0, at[3] + 1)):
         spread, flat = torch.full_like(low, SPREAD[0]), torch.full_like(low, share)
         none = torch.zeros_like(low)
-        own = torch.stack([low, middle + 0.5, spread, flat, none, none], 1)
-        last = torch.tensor([0.0, 0.0, math.log(0.05)], dtype=torch.float64)
+        even = none + math.log(0.1)
+        own = torch.stack([low, middle + 0.5, spread, flat, none, none, even], 1)
+        last = torch.zeros(2, dtype=torch.float64)
         ends.append(law.climbed(torch.cat([own.flatten(), last]), ROUGH))
-    # Bands are independent but for the last three: each keeps its best.
+    # Bands are independent but for the curve: each keeps its best.
     by_band = torch.stack([law.by_band(end) for end in ends])
     which = by_band.argmin(0)
     start = ends[int(by_band.sum(1).argmin())].clone()
-    own = torch.stack([end[: SIX * Q].unflatten(0, (-1, SIX)) for end in ends])
-    start[: SIX * Q] = own[which, torch.arange(Q)].flatten()
+    own = torch.stack([end[: OWN * Q].unflatten(0, (-1, OWN)) for end in ends])
+    start[: OWN * Q] = own[which, torch.arange(Q)].flatten()
     return law.described(law.climbed(start, STEPS))
 
 
 class _Posterior:
-    """-log p of the law's parameters: for each band (log θ, m, log s, logit share, and two
-    by which m goes with brightness), then (a, b, log κ).
+    """-log p of the law's parameters: for each band (log θ, m, log s, logit share, two
+    by which m goes with brightness, log κ), then (a, b).
     """
 
     def __init__(
-        self, x: Tensor, nu: Tensor, light: Tensor, curve: Tensor | None, counted: Tensor | None
+        self,
+        x: Tensor,
+        nu: Tensor,
+        light: Tensor,
+        curve: Tensor | None,
+        counted: Tensor | None,
+        rare: Tensor | None = None,
     ) -> None:
+        none = torch.zeros(len(x), dtype=torch.bool) if rare is None else rare
+        self.usual = torch.where(none, FLAT_CHROMA[0], FLAT_LUMA[0]).double()
+        self.usual_sd = torch.where(none, FLAT_CHROMA[1], FLAT_LUMA[1]).double()
         self.x, self.nu, self.curve = x, nu.double(), curve
         self.counted = torch.ones_like(x) if counted is None else counted
         edges = torch.quantile(light, torch.linspace(0, 1, BINS + 1).double()[1:-1])
@@ -131,42 +151,48 @@ class _Posterior:
         self.bins = torch.stack([middle - 0.5, (middle - 0.5) ** 2]).double()
         self.powers = torch.stack([light - 0.5, (light - 0.5) ** 2], 1).double()
         self.middle = x.median(1).values
-        self.grid = torch.arange(float(x.min()) - 1, float(x.max()) + 1, STEP).double()
+        # Patches far above the quiet ones say that there is texture, and no more.
+        low = torch.quantile(x, 0.02, 1, keepdim=True) - 0.8
+        self.grid = low + STEP * torch.arange(NODES, dtype=torch.float64)
+        self.loud = x > self.grid[:, -1:]
 
-    def split(self, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        own = theta[: SIX * len(self.x)].unflatten(0, (-1, SIX))
-        curve = theta[-3:-1] if self.curve is None else self.curve.to(theta)
-        return own, curve, theta[-1]
+    def split(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+        own = theta[: OWN * len(self.x)].unflatten(0, (-1, OWN))
+        curve = theta[-2:] if self.curve is None else self.curve.to(theta)
+        return own, curve
 
     def shares(self, own: Tensor) -> Tensor:
         """The part of the patches at each log(θ+T) of the grid, by bins of brightness:
-        (Q, bins, nodes), differences of Φ.
+        (Q, bins, nodes + 1), differences of Φ; the last is all beyond it.
         """
-        half = torch.cat([self.grid - STEP / 2, self.grid[-1:] + STEP / 2])
+        half = torch.cat([self.grid - STEP / 2, self.grid[:, -1:] + STEP / 2], 1)
         over = (half.exp() - own[:, :1].exp()).clamp(min=1e-30)
-        mean = own[:, 1:2] + own[:, 4:] @ self.bins
+        mean = own[:, 1:2] + own[:, 4:6] @ self.bins
         z = (over.log()[:, None, :] - mean[..., None]) / own[:, 2, None, None].exp()
-        return torch.special.ndtr(z).diff(dim=-1).clamp(min=1e-12)
+        below = torch.special.ndtr(z)
+        return torch.cat([below.diff(dim=-1), 1 - below[..., -1:]], -1).clamp(min=1e-12)
 
-    def parts(self, theta: Tensor) -> tuple[Tensor, Tensor]:
+    def parts(self, theta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """p of each patch up to a factor, with texture of each amount, none last:
-        (Q, P, nodes + 1); and the log of that factor (Q, P).
+        (Q, P, nodes + 1); the log of that factor (Q, 1); and p of being beyond the grid (Q, P).
         """
-        own, curve, log_kappa = self.split(theta)
+        own, curve = self.split(theta)
         x = self.x - 2 * (self.powers @ curve)
-        alpha = (1 / (2 / self.nu + (2 * log_kappa).exp()))[:, None, None]
-        mean = torch.cat([self.grid.expand(len(x), -1), own[:, :1]], 1)
+        alpha = (1 / (2 / self.nu + (2 * own[:, 6]).exp()))[:, None, None]
+        mean = torch.cat([self.grid, own[:, :1]], 1)
         r = x[..., None] - mean[:, None, :]
-        gamma = torch.exp(alpha * (1 + r - r.clamp(max=30).exp()))
+        gamma = torch.exp(alpha * (1 + r - r.clamp(max=10).exp()))
         flat = torch.sigmoid(own[:, 3, None, None])
-        weights = torch.cat([(1 - flat) * self.shares(own), flat.expand(-1, BINS, -1)], -1)
+        shares = (1 - flat) * self.shares(own)
+        weights = torch.cat([shares[..., :-1], flat.expand(-1, BINS, -1)], -1)
         factor = (alpha * alpha.log() - torch.lgamma(alpha) - alpha)[..., 0]
-        return gamma * weights[:, self.bin], factor.expand_as(x)
+        return gamma * weights[:, self.bin], factor, shares[:, self.bin, -1]
 
     def log_p(self, theta: Tensor) -> Tensor:
         """Of each patch, (Q, P)."""
-        parts, factor = self.parts(theta)
-        return (parts.sum(-1) + 1e-300).log() + factor
+        parts, factor, beyond = self.parts(theta)
+        near = (parts.sum(-1) + 1e-300).log() + factor
+        return torch.where(self.loud, beyond.log(), near)
 
     def by_band(self, theta: Tensor) -> Tensor:
         """What each band adds, (Q,)."""
@@ -174,15 +200,15 @@ class _Posterior:
         fits = -(self.counted * self.log_p(theta)).sum(-1)
         prior = 0.5 * ((own[:, 2] - SPREAD[0]) / SPREAD[1]).square()
         prior = prior + 0.5 * ((own[:, 1] - self.middle) / 3).square()
-        with_light = own[:, 4:] / torch.tensor(WITH_LIGHT, dtype=torch.float64)
+        with_light = own[:, 4:6] / torch.tensor(WITH_LIGHT, dtype=torch.float64)
         prior = prior + 0.5 * with_light.square().sum(1)
-        return fits + prior + 0.5 * (own[:, 3] / 2.5).square()
+        # Half a Gaussian in κ, whose logarithm is the parameter.
+        prior = prior + 0.5 * (2 * own[:, 6]).exp() / UNEVEN**2 - own[:, 6]
+        return fits + prior + 0.5 * ((own[:, 3] - self.usual) / self.usual_sd).square()
 
     def __call__(self, theta: Tensor) -> Tensor:
-        log_kappa = theta[-1]
-        off = theta[-3:-1] / torch.tensor(CURVE_SD, dtype=torch.float64)
-        prior = 0.5 * off.square().sum() + 0.5 * (2 * log_kappa).exp() / UNEVEN**2 - log_kappa
-        return self.by_band(theta).sum() + prior
+        off = theta[-2:] / torch.tensor(CURVE_SD, dtype=torch.float64)
+        return self.by_band(theta).sum() + 0.5 * off.square().sum()
 
     def climbed(self, start: Tensor, steps: int) -> Tensor:
         found = minimize(
@@ -190,7 +216,8 @@ class _Posterior:
             start.numpy(),
             jac=True,
             method="L-BFGS-B",
-            options={"maxiter": steps},
+            bounds=[(None, None)] * (len(start) - 2) + list(zip(*CURVE_BOX, strict=True)),
+            options={"maxiter": steps, "ftol": 1e-7},
         )
         return torch.from_numpy(found.x)
 
@@ -203,44 +230,56 @@ class _Posterior:
 
     def described(self, theta: Tensor) -> Law:
         Q = len(self.x)
-        own, curve, log_kappa = self.split(theta)
+        own, curve = self.split(theta)
         H = self.curvature(theta)
         covariance = torch.linalg.pinv(H, hermitian=True)
-        variance = covariance.diagonal()[: SIX * Q].unflatten(0, (-1, SIX))[:, 0].clamp(min=1e-8)
-        parts, _ = self.parts(theta)
+        variance = covariance.diagonal()[: OWN * Q].unflatten(0, (-1, OWN))[:, 0].clamp(min=1e-8)
+        parts, _, _ = self.parts(theta)
         noise = torch.exp(own[:, :1] - self.grid).clamp(max=1).square()
         of_noise = torch.cat([noise, torch.ones_like(noise[:, :1])], 1)
         weight = (parts * of_noise[:, None, :]).sum(-1) / (parts.sum(-1) + 1e-300)
+        weight = torch.where(self.loud, 0.0, weight)
         least = theta.clone()
-        less = least[: SIX * Q].unflatten(0, (-1, SIX))
+        less = least[: OWN * Q].unflatten(0, (-1, OWN))
         less[:, 0] -= 6.0
         less[:, 3] = -8.0
         gain = (self.counted * (self.log_p(theta) - self.log_p(least))).sum(-1)
         spread, flat = own[:, 2].exp(), torch.sigmoid(own[:, 3])
-        free = covariance[-3:-1, -3:-1]
-        kappa = float(log_kappa.exp())
+        free = covariance[-2:, -2:]
+        kappa = own[:, 6].exp()
         return Law(
-            own[:, 0], variance.sqrt(), own[:, 1], spread, flat, curve, free, kappa, weight, gain
+            own[:, 0],
+            variance.sqrt(),
+            own[:, 1],
+            spread,
+            flat,
+            curve,
+            free,
+            kappa,
+            weight,
+            gain,
+            theta,
+            self.x,
         )
 
     def curvature(self, theta: Tensor) -> Tensor:
-        """The second derivative, bands being independent given the last three: nine products."""
+        """The second derivative, bands being independent given the curve: nine products."""
         Q, d = len(self.x), len(theta)
         at = theta.clone().requires_grad_()
         H = torch.zeros(d, d, dtype=torch.float64)
         with torch.enable_grad():
             (gradient,) = torch.autograd.grad(self(at), at, create_graph=True)
-            for j in range(SIX + 3):
+            for j in range(OWN + 2):
                 v = torch.zeros(d, dtype=torch.float64)
-                if j < SIX:
-                    v[j : SIX * Q : SIX] = 1
+                if j < OWN:
+                    v[j : OWN * Q : OWN] = 1
                 else:
-                    v[SIX * Q + j - SIX] = 1
+                    v[OWN * Q + j - OWN] = 1
                 (column,) = torch.autograd.grad(gradient @ v, at, retain_graph=True)
-                if j < SIX:
+                if j < OWN:
                     for q in range(Q):
-                        H[SIX * q : SIX * q + SIX, SIX * q + j] = column[SIX * q : SIX * q + SIX]
+                        H[OWN * q : OWN * q + OWN, OWN * q + j] = column[OWN * q : OWN * q + OWN]
                 else:
-                    H[:, SIX * Q + j - SIX] = column
-                    H[SIX * Q + j - SIX, :] = column
+                    H[:, OWN * Q + j - OWN] = column
+                    H[OWN * Q + j - OWN, :] = column
         return H

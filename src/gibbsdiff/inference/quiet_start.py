@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -10,12 +11,16 @@ from scipy.optimize import minimize
 from torch import Tensor
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.fourier import Shape, radial_bins
 from gibbsdiff.inference.quiet import Quiet
 from gibbsdiff.noise.stationary import StationaryNoise
+from gibbsdiff.streams import Streams
 
 #: Of log power: how much more noise a camera's picture has on average than in flat places, where
 #: noise reduction and JPEG take it away; mean and sd over cameras.
 RAISED = (0.45, 0.2)
+OCTAVE = 0.35  # sd of the change of log N from octave to octave at large scales
+FLAT_BELOW = 1 / 6
 STEPS = 60
 CANDIDATES = 64
 
@@ -47,6 +52,7 @@ def start_of(
         log_n = noise.log_spectra(k, phi) - (mean + sd * u[:, d, None, None])
         fits = 0.5 * (counts * log_n + P * torch.exp(-log_n)).sum((-2, -1))
         total: Tensor = fits - noise.log_prior(phi) + 0.5 * u[:, d] ** 2
+        total = total - log_flat(noise, quiet.shape, phi)
         if len(curve) == len(quiet.curve):
             off = (phi[:, curve] - quiet.curve) / quiet.curve_sd.clamp(min=0.15)
             total = total + 0.5 * off.square().sum(-1)
@@ -80,10 +86,23 @@ def start_of(
     return (noise.low + u * width)[None]
 
 
+def log_flat(noise: StationaryNoise, shape: Shape, phi: Tensor) -> Tensor:
+    """log p (B,), up to a constant, of N's changes over the octaves below |k| = 1/6, where hardly
+    any picture tells: without it, what a steep shape says of small scales would be believed there.
+
+    Zero for noise of one or two parameters, which small scales determine.
+    """
+    if len(noise.shape_names) < 2:
+        return torch.zeros(len(phi), dtype=phi.dtype)
+    octaves = math.floor(math.log2(FLAT_BELOW * max(shape)))
+    at = FLAT_BELOW * 2.0 ** -torch.arange(max(octaves, 0) + 1, dtype=torch.float64)
+    k = radial_bins(shape).k.with_frequencies(at, torch.zeros_like(at))
+    log_n = noise.log_spectra(k, phi)[..., -len(at) :]
+    return -0.5 * (log_n.diff(dim=-1) / OCTAVE).square().sum((-2, -1))
+
+
 def _starts(noise: StationaryNoise, quiet: Quiet, cost: Any) -> list[Tensor]:
     """The two best of draws from the prior."""
-    from gibbsdiff.streams import Streams
-
     width = noise.high - noise.low
     phi = noise.draw_prior(Streams(0, [(i,) for i in range(CANDIDATES)]))
     u = ((phi - noise.low) / width).clamp(1e-3, 1 - 1e-3)

@@ -16,7 +16,7 @@ from torch.nn.functional import avg_pool2d, pad
 
 SIDE = 9  # pixels over which the brightness of a noisy picture is averaged
 LARGEST = 3.0  # of |log g| that a network is shown, as in training
-PARTS = 512  # quantiles that stand for all pixels of a picture
+PARTS = 512  # quantiles that stand for all pixels of a larger picture
 
 
 def brightness(z: Tensor, side: int = SIDE) -> Tensor:
@@ -40,8 +40,9 @@ class Light:
         """Of one picture l (1, 1, H, W), observed (H, W) or everywhere."""
         one = light[0, 0].double()
         seen = (one.flatten() if observed is None else one[observed]).sort().values
-        at = ((torch.arange(PARTS) + 0.5) / PARTS * len(seen)).long()
-        return cls(light.double(), seen[at])
+        if len(seen) > PARTS:
+            seen = seen[((torch.arange(PARTS) + 0.5) / PARTS * len(seen)).long()]
+        return cls(light.double(), seen)
 
     def part(self, light: Tensor) -> Light:
         """Parts of the same picture."""

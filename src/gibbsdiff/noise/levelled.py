@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -75,12 +76,9 @@ class LevelledNoise(StationaryNoise):
         """ε itself, on a picture that it is lit by."""
         if self.light is None:
             return super().statistic(noise, observed, exact=exact)
+        self.needs_all(observed)
         eps = as_images(noise, "noise", smallest=1).double()
-
-        def seen(part: Tensor) -> Statistic:
-            found: Statistic = StationaryNoise.statistic(self, part, observed, exact=exact)
-            return found
-
+        seen = partial(self.statistic_of, exact=exact)
         return LevelledStatistic(eps, self.light, seen, torch.ones_like(eps[:1, :1]))
 
     def log_likelihood(self, phi: Tensor, statistic: Any) -> Tensor:

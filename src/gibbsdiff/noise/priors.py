@@ -32,7 +32,8 @@ class GaussianPrior:
     def __call__(self, phi: Tensor) -> Tensor:
         """log p(φ) up to a constant: (..., d) -> (...)."""
         off = phi - self.mean
-        return -0.5 * (off * (off @ self.precision)).sum(-1)
+        # Not `off @ precision`: BLAS rounds by batch size.
+        return -0.5 * (off[..., :, None] * self.precision * off[..., None, :]).sum((-2, -1))
 
     def given(self, free: list[int], values: Tensor) -> GaussianPrior:
         """The prior of the `free` parameters, the others having their values (d,)."""

@@ -42,7 +42,9 @@ class SmoothNoise(StationaryNoise):
     def log_power(self, k: Wavevectors, phi: Tensor) -> Tensor:
         """Log-linear between the knots."""
         hats = between(torch.log(torch.tensor(self.knots, dtype=torch.float64)), k.k)
-        rows = phi.unflatten(-1, (self.spectra, -1)) @ hats.to(phi)
+        values = phi.unflatten(-1, (self.spectra, -1)).unbind(-1)
+        # Not `values @ hats`: BLAS rounds by batch size, and no chain may depend on the others.
+        rows = sum(v[..., None] * hat for v, hat in zip(values, hats.to(phi), strict=True))
         return rows[..., 0, :] if self.spectra == 1 else rows
 
     def _made_of(self) -> tuple[Any, ...]:

@@ -157,15 +157,22 @@ class StationaryNoise(NoiseModel):
 
         `exact` groups modes of the very same |k| instead of binning |k|.
         """
-        if observed is not None and not bool(observed.all()):
-            raise InputError(
-                f"{self}: the likelihood of pictures with missing pixels needs a window"
-            )
-        eps = as_images(noise, "noise", smallest=1).double()
+        self.needs_all(observed)
+        return self.statistic_of(as_images(noise, "noise", smallest=1).double(), exact=exact)
+
+    def statistic_of(self, eps: Tensor, *, exact: bool = False) -> Statistic:
+        """`statistic` of ε (B, C, H, W) that needs no check, differentiable in it."""
         shape = (eps.shape[-2], eps.shape[-1])
         grouping = self.grouping(shape, exact)
         P, channels = self.by_spectrum(power(eps if self.spectra == 1 else to_opponent(eps)))
         return Statistic(grouping.k, grouping.sum(P), channels)
+
+    def needs_all(self, observed: Tensor | None) -> None:
+        """Refuse missing pixels: modes are those of a whole grid."""
+        if observed is not None and not bool(observed.all()):
+            raise InputError(
+                f"{self}: the likelihood of pictures with missing pixels needs a window"
+            )
 
     def by_spectrum(self, P: Tensor) -> tuple[Tensor, int]:
         """Powers (B, C, …) in opponent channels, summed over those that have one spectrum in
@@ -186,5 +193,6 @@ class StationaryNoise(NoiseModel):
             log_n = even(log_n.unflatten(-1, (height, -1)), width).flatten(-2)
         # Not `log_n @ modes`: BLAS rounds by batch size, and no chain may depend on the others.
         modes = statistic.channels * statistic.modes
-        terms = modes * (log_n + math.log(2 * math.pi)) + statistic.P * torch.exp(-log_n)
-        return -0.5 * terms.sum((-2, -1))
+        terms = modes * log_n + statistic.P * torch.exp(-log_n)
+        count = modes.expand_as(terms).sum((-2, -1))
+        return -0.5 * (math.log(2 * math.pi) * count + terms.sum((-2, -1)))

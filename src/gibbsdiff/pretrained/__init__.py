@@ -53,6 +53,9 @@ __all__ = [
 
 FORMAT = "gibbsdiff-1"
 
+#: Fields of a calibration that are a bias and a scatter.
+NOISE_ERRORS = ("weighted", "camera", "camera_weighted")
+
 
 def load_model(name: str | Path) -> Denoiser:
     """A denoiser, ready to use: a model of the package by name, or a file by path.
@@ -153,14 +156,11 @@ def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
     if calibration is None:
         return {}
     c = calibration
-    found = {
-        "log_c": c.log_c,
-        "correlation": c.scatter,
-        "gain": c.gain,
-        "bias": c.bias,
-        "weighted_bias": None if c.weighted is None else c.weighted.bias,
-        "weighted_correlation": None if c.weighted is None else c.weighted.scatter,
-    }
+    found = {"log_c": c.log_c, "correlation": c.scatter, "gain": c.gain, "bias": c.bias}
+    for name in NOISE_ERRORS:
+        known: NoiseError | None = getattr(c, name)
+        if known is not None:
+            found |= {f"{name}_bias": known.bias, f"{name}_correlation": known.scatter}
     return {
         f"calibration.{name}": table.float().contiguous()
         for name, table in found.items()
@@ -169,26 +169,23 @@ def _tables(calibration: Calibration | None) -> dict[str, Tensor]:
 
 
 def _calibration(tensors: Mapping[str, Tensor], path: Path) -> Calibration | None:
-    log_c, gain, scatter, bias, *both = (
-        tensors[key].double() if (key := f"calibration.{name}") in tensors else None
-        for name in (
-            "log_c",
-            "gain",
-            "correlation",
-            "bias",
-            "weighted_bias",
-            "weighted_correlation",
-        )
-    )
+    def table(name: str) -> Tensor | None:
+        found = tensors.get(f"calibration.{name}")
+        return None if found is None else found.double()
+
+    log_c, scatter = table("log_c"), table("correlation")
     if log_c is None:
         return None
     if scatter is None:
         raise InputError(
             f"{path}: calibrated by an older version; calibrate the trained file again"
         )
-    known = [part for part in both if part is not None]
-    weighted = NoiseError(*known) if len(known) == len(both) else None
-    return Calibration(log_c, scatter, gain, bias, weighted)
+    measured = {}
+    for name in NOISE_ERRORS:
+        mean, around = table(f"{name}_bias"), table(f"{name}_correlation")
+        if mean is not None and around is not None:
+            measured[name] = NoiseError(mean, around)
+    return Calibration(log_c, scatter, table("gain"), table("bias"), **measured)
 
 
 def signal_of(fields: Mapping[str, Any]) -> PowerLawSignal | TabulatedSignal:

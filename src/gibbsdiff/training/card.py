@@ -58,6 +58,8 @@ def psnr_tables(card: Mapping[str, Any]) -> list[str]:
 
 
 def _folder(folder: Mapping[str, Any]) -> str:
+    if not folder["hold_out_every"]:
+        return f"`{folder['path']}`, none held out"
     held = f"every {folder['hold_out_every']}th by name held out"
     return f"`{folder['path']}`, {held} ({folder['selection']} select, the rest {folder['rest']})"
 

@@ -27,8 +27,9 @@ OBJECTIVES = "gibbsdiff.objectives"
 class DataConfig:
     """Folders, relative to the data directory; images also kept resized to `also_at`.
 
-    Crops are random, or the centre of the paper's protocol. Images are held in memory, or read
-    by `workers` processes (0: by the training process itself) as they are needed.
+    A part `zoom` of the crops is enlarged by a factor on `zoom_by`, a part `dark` darkened, a part
+    `grey` made grey. Crops are random, or the centre of the paper's protocol. Images are held in
+    memory, or read by `workers` processes (0: by the training process itself) as they are needed.
 
     `maps` names a file of periodic maps instead of folders (for `[model] kind` "dust" or an
     ε-network, under the CMB or white noise), to be `halved` so many times; its `blocks` of
@@ -38,6 +39,9 @@ class DataConfig:
     folders: tuple[Folder, ...] = ()
     also_at: tuple[int, ...] = ()
     grey: float = 0.08
+    zoom: float = 0.0
+    zoom_by: tuple[float, float] = (1.2, 3.2)
+    dark: float = 0.0
     crops: Crops = "random"
     symmetries: Symmetry = "all"
     loading: Literal["memory", "workers"] = "memory"
@@ -70,12 +74,18 @@ class ModelConfig:
 
 @dataclass(frozen=True)
 class NetworkConfig:
-    """Arguments of the U-Net of eq. (4); the paper's take their channels from here."""
+    """Arguments of the U-Net of eq. (4); the paper's take their channels from here.
+
+    `told` is how many spectra the network is told, 1 or one for each channel; with a `level_plane`
+    it is told the level of the noise in every place, eq. (15).
+    """
 
     channels: int = 3
     widths: tuple[int, ...] = (48, 96, 192, 192)
     blocks: tuple[int, ...] = (2, 2, 2, 2)
     embedding: int = 128
+    told: int = 1
+    level_plane: bool = False
     padding: Literal["zeros", "circular"] = "zeros"
 
 

@@ -1,20 +1,29 @@
-"""The noise that a network is trained on: power laws, smooth spectra, the CMB, white, eq. (5)."""
+"""The noise that a network is trained on: power laws, smooth spectra, cameras', the CMB, white."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from gibbsdiff.fourier import REFERENCE, Shape, between_references, filtered, half_plane
+from gibbsdiff.errors import InputError
+from gibbsdiff.fourier import (
+    REFERENCE,
+    Shape,
+    between_references,
+    filtered,
+    from_opponent,
+    half_plane,
+)
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.noise.families import WhiteNoise
 from gibbsdiff.noise.stationary import StationaryNoise
+from gibbsdiff.training import camera
 
 
 @dataclass(frozen=True)
@@ -27,6 +36,10 @@ class NoiseLaw:
     a random walk with steps of `random_step`. A part `wide_part` of the batches has its noise
     cut from a grid twice as large, so that it is not periodic. `spectrum`, the log-power at the
     knots up to a constant, takes the place of all that: one noise alone, to specialise on.
+
+    For a part `camera_part` of the images it goes through the filters that a camera has for each
+    opponent channel, and for a part `gain_part` its level changes over the picture:
+    `gibbsdiff.training.camera`.
 
     The family "cmb" has the spectra of the CMB instead, (H0, ω_b) uniform on the emulator's box
     and σ, rather than the level, from `level` and `tail`. The family "white" is white noise alone,
@@ -43,6 +56,8 @@ class NoiseLaw:
     wide_part: float = 0.5
     spectrum: tuple[float, ...] = ()
     family: Literal["power-law", "cmb", "white"] = "power-law"
+    camera_part: float = 0.0
+    gain_part: float = 0.0
 
 
 def add_noise(
@@ -51,7 +66,8 @@ def add_noise(
     """z = x + ε for a batch x (B, C, H, W), and the covariance of ε that the network is given.
 
     ε cut from a larger periodic grid has, up to leakage, the same density N(k) at the same k: the
-    covariance has the N(k) of the larger grid.
+    covariance has the N(k) of the larger grid. The level is the same everywhere: level maps take
+    the picture to draw, and are the objective's.
     """
     law = law or NoiseLaw()
     count, channels, height, width = x.shape
@@ -63,20 +79,22 @@ def add_noise(
     wide = float(torch.rand((), generator=rng)) < law.wide_part
     grid = (2 * height, 2 * width) if wide else shape
 
-    slope, knots, is_random = _draw_spectra(count, rng, law)
-    log_shape = _log_shape(grid, slope, knots, is_random)
+    spectra = _draw_spectra(count, channels, rng, law)
+    log_shape = spectra.log_shape(grid)
     weight = half_plane(grid).weight.float()
-    log_mean = torch.log((torch.exp(log_shape) * weight).sum(-1) / weight.sum())
-    offset = 2 * torch.log(_draw_levels(count, rng, law)) - log_mean
+    log_mean = torch.log((torch.exp(log_shape) * weight).sum(-1).mean(1) / weight.sum())
+    offset = (2 * torch.log(_draw_levels(count, rng, law)) - log_mean)[:, None, None]
 
     white = torch.randn(count, channels, *grid, generator=rng)
-    noise = filtered(white, _on_grid(torch.exp(0.5 * (log_shape + offset[:, None])), grid))
+    noise = filtered(white, _on_grid(torch.exp(0.5 * (log_shape + offset)), grid))
+    if spectra.filters is not None:
+        noise = from_opponent(noise)
     if wide:
         # The mode k = 0 of a cut field holds what is slower than the cut, not N(0).
-        log_shape = _log_shape(shape, slope, knots, is_random, without_zero=True)
-    power = _on_grid(torch.exp(log_shape + offset[:, None]), shape)
-    descriptor = 0.5 * (_at_reference(slope, knots, is_random) + offset[:, None])
-    return x + noise[:, :, :height, :width], SpectralCovariance(power, shape, descriptor[:, None])
+        log_shape = spectra.log_shape(shape, without_zero=True)
+    power = _on_grid(torch.exp(log_shape + offset), shape)
+    descriptor = 0.5 * (spectra.at_reference() + offset)
+    return x + noise[:, :, :height, :width], SpectralCovariance(power, shape, descriptor)
 
 
 def family_of(law: NoiseLaw) -> StationaryNoise:
@@ -107,28 +125,54 @@ def _draw_levels(count: int, rng: torch.Generator, law: NoiseLaw) -> Tensor:
     return torch.where(w < law.tail_part, in_tail, torch.exp(low + u * (high - low)))
 
 
-def _draw_spectra(count: int, rng: torch.Generator, law: NoiseLaw) -> tuple[Tensor, Tensor, Tensor]:
-    """φ (B, 1), log-spectra at the knots (B, 8), and which of the two each image takes (B, 1)."""
+class _Spectra(NamedTuple):
+    """φ (B, 1), log-spectra at the knots (B, 8), which of the two each image takes (B, 1), and what
+    cameras make of it, if there are any.
+    """
+
+    slope: Tensor
+    knots: Tensor
+    is_random: Tensor
+    filters: camera.Filters | None = None
+
+    def log_shape(self, shape: Shape, without_zero: bool = False) -> Tensor:
+        """log of the unnormalised spectra on the half-plane, (B, 1 or C, M)."""
+        log_k, between = _tables(shape, without_zero)
+        before = torch.where(self.is_random, self.knots @ between, self.slope * log_k)
+        return self._filtered(before, half_plane(shape).k.float())
+
+    def at_reference(self) -> Tensor:
+        """The same at the reference frequencies, (B, 1 or C, 8)."""
+        before = torch.where(self.is_random, self.knots, self.slope * _log_reference())
+        return self._filtered(before, torch.tensor(REFERENCE))
+
+    def _filtered(self, before: Tensor, k: Tensor) -> Tensor:
+        if self.filters is None:
+            return before[:, None]
+        return before[:, None] + self.filters.log_power(k)
+
+
+def _draw_spectra(count: int, channels: int, rng: torch.Generator, law: NoiseLaw) -> _Spectra:
+    before = _draw_before(count, rng, law)
+    if not law.camera_part:
+        return before
+    if channels != camera.CHANNELS:
+        raise InputError("[noise] camera_part: cameras have three channels")
+    filters = camera.draw_filters(count, rng, law.camera_part)
+    slope, knots = (torch.where(filters.white, 0.0, part) for part in before[:2])
+    return _Spectra(slope, knots, before.is_random, filters)
+
+
+def _draw_before(count: int, rng: torch.Generator, law: NoiseLaw) -> _Spectra:
+    """Without a camera's filters."""
     if law.spectrum:
         knots = torch.tensor(law.spectrum).expand(count, -1)
-        return torch.zeros(count, 1), knots, torch.ones(count, 1, dtype=torch.bool)
+        return _Spectra(torch.zeros(count, 1), knots, torch.ones(count, 1, dtype=torch.bool))
     u, v, w = torch.rand(3, count, 1, generator=rng)
     slope = law.phi[0] + u * (law.phi[1] - law.phi[0])
     line = law.random_slope * (2 * v - 1) * _log_reference()
     walk = law.random_step * torch.randn(count, len(REFERENCE), generator=rng)
-    return slope, line + walk.cumsum(1), w < law.random_part
-
-
-def _log_shape(
-    shape: Shape, slope: Tensor, knots: Tensor, is_random: Tensor, without_zero: bool = False
-) -> Tensor:
-    """log of the unnormalised spectrum on the half-plane, (B, M)."""
-    log_k, between = _tables(shape, without_zero)
-    return torch.where(is_random, knots @ between, slope * log_k)
-
-
-def _at_reference(slope: Tensor, knots: Tensor, is_random: Tensor) -> Tensor:
-    return torch.where(is_random, knots, slope * _log_reference())
+    return _Spectra(slope, line + walk.cumsum(1), w < law.random_part)
 
 
 def _log_reference() -> Tensor:
@@ -146,4 +190,4 @@ def _tables(shape: Shape, without_zero: bool) -> tuple[Tensor, Tensor]:
 
 
 def _on_grid(values: Tensor, shape: Shape) -> Tensor:
-    return values.reshape(len(values), 1, shape[0], -1)
+    return values.unflatten(-1, (shape[0], -1))

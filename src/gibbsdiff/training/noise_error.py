@@ -9,7 +9,7 @@ measured so, ρ(|k|) is the same at all levels of the noise, eq. (12).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import NamedTuple
@@ -56,13 +56,14 @@ def fit_calibration(
     family: StationaryNoise | None = None,
     with_gain: bool = False,
     rule: Sureness | None = None,
+    more: Sequence[float] = (),
 ) -> Calibration:
     """What held-out images say of a denoiser: the gain, if it is to have one, then c given the
-    gain, then how wrong the noise is given the gain and the error by ∂D/∂y, eq. (13), and the same
-    with the weights of a `rule`, eq. (14).
+    gain, at the levels `sigma` and `more`, then how wrong the noise is given the gain and the error
+    by ∂D/∂y, eq. (13), and the same with the weights of a `rule`, eq. (14).
     """
     gain = fit_gain(denoiser, images, sigma, phi, family=family) if with_gain else None
-    log_c = fit_factor(denoiser, images, sigma, phi, family=family, gain=gain)
+    log_c = fit_factor(denoiser, images, (*more, *sigma), phi, family=family, gain=gain)
     knots = log_c.shape[0] * log_c.shape[1]
     found = Calibration(log_c, torch.zeros(knots, knots, dtype=torch.float64), gain)
     known = SpectralDenoiser(denoiser.network, denoiser.signal, found)
@@ -147,29 +148,62 @@ def noise_error(
     noise = family or PowerLawNoise()
     images = images[:: -(-len(images) // MOST)]
     near = on_device(denoiser, next(denoiser.parameters()).device)
+
+    def observations() -> Iterator[Observed]:
+        for i, (s, p) in enumerate(product(sigma, phi)):
+            for first in range(0, len(images), BATCH):
+                x = images[first : first + BATCH]
+                y, _ = observed(x, s, p, seed + i, first, family)
+                yield Observed(Marginal(y, noise, near), parameters_of(s, p, len(x)), x)
+
+    return error_over(observations(), rule)
+
+
+class Observed(NamedTuple):
+    """Observations, and the φ (B, d) and x that they were made from."""
+
+    marginal: Marginal
+    phi: Tensor
+    x: Tensor
+
+
+@torch.no_grad()
+def error_over(
+    observations: Iterable[Observed],
+    rule: Sureness | None = None,
+    few: float = 0.0,
+    scale: Callable[[Heard, Tensor, Tensor], float] | None = None,
+) -> NoiseError:
+    """Bias and scatter of ρ over observations, as `noise_error` has them.
+
+    A part `few` of the observations, those whose ρ is off by most, count as if they were off by as
+    much as the next; κ of the scatter is found by `scale`, `needed` by default. φ may be drawn from
+    a Gaussian prior: its curvature is then part of what the score scatters by. Parameters of a
+    level map, eq. (15), do not depend on ρ: errors of their score are left out.
+    """
     found, sampled, scores = [], [], []
-    for i, (s, p) in enumerate(product(sigma, phi)):
-        for first in range(0, len(images), BATCH):
-            x = images[first : first + BATCH]
-            y, _ = observed(x, s, p, seed + i, first, family)
-            truth = parameters_of(s, p, len(x))
-            marginal = Marginal(y, noise, near)
-            if rule is not None:
-                marginal = listening(marginal, rule, truth)
-            score = marginal.score((truth - noise.low) / marginal.width)
-            rho, sampling = _rho(marginal, score.at, x)
-            found.append(rho)
-            sampled.append(sampling)
-            by_rho = score_by_rho(marginal, truth, score.at)
-            scores.append(Heard(score.gradient, score.information, score.variance, by_rho))
-    rho = torch.cat(found).unflatten(0, (-1, len(images)))
+    for given, truth, x in observations:
+        marginal = given if rule is None else listening(given, rule, truth)
+        noise = marginal.noise
+        score = marginal.score((truth - noise.low) / marginal.width)
+        rho, sampling = _rho(marginal, score.at, x)
+        found.append(rho)
+        sampled.append(sampling)
+        own = [i for i, name in enumerate(noise.names) if name not in noise.level_names]
+        belief = noise.prior_curvature() * marginal.width[:, None] * marginal.width
+        J, V = ((part + belief)[:, own][:, :, own] for part in (score.information, score.variance))
+        by_rho = score_by_rho(marginal, truth, score.at)[:, own]
+        scores.append(Heard(score.gradient[:, own], J, V, by_rho))
+    rho = torch.cat(found)
     # The median: few images are very wrong at large scales.
-    bias = rho.flatten(0, 1).median(0).values
-    around = (rho - bias).flatten(0, 1)
+    bias = rho.median(0).values
+    around = rho - bias
+    most = around.abs().quantile(1 - few, 0)
+    around = around.clamp(-most, most)
     second = around.T @ around / len(around) - torch.stack(sampled).mean(0)
     scatter = nearest_covariance(second)
     heard = Heard(*(torch.cat(column) for column in zip(*scores, strict=True)))
-    return NoiseError(bias, needed(heard, bias, scatter) * scatter)
+    return NoiseError(bias, (scale or needed)(heard, bias, scatter) * scatter)
 
 
 class Heard(NamedTuple):
@@ -195,6 +229,28 @@ def needed(heard: Heard, bias: Tensor, scatter: Tensor, part: float = 0.68) -> f
         size = torch.einsum("bi,bi->b", g, torch.linalg.solve(heard.V + kappa * M, g))
         return float(torch.quantile(size, part)) > within
 
+    return _least(too_small)
+
+
+def needed_by_each(heard: Heard, bias: Tensor, scatter: Tensor, part: float = 0.95) -> float:
+    """κ, for which the intervals of a `part` of all images and parameters hold φ: for families with
+    many parameters, where the ellipsoid is about the one that is known worst.
+    """
+    inverse = torch.linalg.inv(heard.J)
+    off = torch.einsum("bij,bj->bi", inverse, heard.g - heard.by_rho @ bias).square()
+    A = inverse @ heard.by_rho
+    own, more = inverse @ heard.V @ inverse, A @ scatter @ A.mT
+    within = float(chi2.ppf(part, 1))
+
+    def too_small(kappa: float) -> bool:
+        size = off / (own + kappa * more).diagonal(dim1=1, dim2=2)
+        return float(torch.quantile(size, part)) > within
+
+    return _least(too_small)
+
+
+def _least(too_small: Callable[[float], bool]) -> float:
+    """The smallest κ up to MOST_SCALE that is not."""
     low, high = 0.0, MOST_SCALE
     for _ in range(30):
         middle = (low + high) / 2
@@ -207,7 +263,8 @@ def _rho(marginal: Marginal, at: ScoreAt, x: Tensor) -> tuple[Tensor, Tensor]:
     weight, hats = half_plane(marginal.shape).weight, between_references(marginal.shape)
     rows, observation = torch.arange(len(x)), marginal.observation
     mean, E, N = (part.double() for part in (at.mean, at.E, at.N))
-    left, true = (observation.power(marginal.y - z, rows, N) for z in (mean, x))
+    g = 1.0 if at.g is None else at.g
+    left, true = (observation.power((marginal.y - z) / g, rows, N) for z in (mean, x))
     off = ((left + E - true) / N).flatten(2) * weight
     q = torch.einsum("bcm,jm->bcj", overlap(E, N).flatten(2) * weight, hats)
     q = q.clamp(min=1e-9)  # a small image has no mode near the lowest knots

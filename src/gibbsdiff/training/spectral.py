@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.setting import SURE
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.noise.covariance import SpectralCovariance
+from gibbsdiff.noise.level import LevelMap, brightness
 from gibbsdiff.pretrained import load_spectral, save_model
+from gibbsdiff.training.camera import draw_levels
+from gibbsdiff.training.camera_error import LIGHT, with_camera
 from gibbsdiff.training.config import TrainingConfig
 from gibbsdiff.training.error_table import as_rows, check_errors, quadrants
 from gibbsdiff.training.evaluation import Cell, evaluate, summary
@@ -27,6 +31,8 @@ from gibbsdiff.training.folders import picture_crops, picture_files, scored_pict
 from gibbsdiff.training.noise import add_noise
 from gibbsdiff.training.noise_error import fit_calibration
 from gibbsdiff.training.objective import Objective, Source
+
+QUIET = (0.006,)  # levels that c is measured at beside its own, for networks that have met them
 
 
 class SpectralObjective(Objective[SpectralDenoiser]):
@@ -61,17 +67,30 @@ class SpectralObjective(Objective[SpectralDenoiser]):
         """Nearly the Wiener filter: the network's output begins small."""
         net = self.config.network
         network = UNet(
-            net.channels, net.widths, net.blocks, embedding=net.embedding, padding=net.padding
+            net.channels,
+            net.widths,
+            net.blocks,
+            embedding=net.embedding,
+            told=net.told,
+            level_plane=net.level_plane,
+            padding=net.padding,
         )
         return SpectralDenoiser(network, self.signal)
 
     def noisy(
         self, x: Tensor, rows: Tensor, count: int, rng: torch.Generator
     ) -> tuple[Tensor, SpectralCovariance]:
-        """By the noise law of the configuration."""
-        nothing = torch.zeros(1, *x.shape[1:]).expand(count, -1, -1, -1)
-        noise, covariance = add_noise(nothing, rng, self.config.noise)
-        return x + noise[rows], covariance.rows(rows)
+        """By the noise law of the configuration. Where the level goes with the brightness, it is
+        that of x, and the network is told that of z: by the clean picture's it would copy it.
+        """
+        nothing, law = torch.zeros(1, *x.shape[1:]).expand(count, -1, -1, -1), self.config.noise
+        noise, covariance = add_noise(nothing, rng, law)
+        noise, covariance = noise[rows], covariance.rows(rows)
+        if not law.gain_part:
+            return x + noise, covariance
+        level = draw_levels(count, rng, law.gain_part).rows(rows)
+        z = x + level.g(brightness(x, LIGHT)) * noise
+        return z, replace(covariance, level_map=LevelMap(level.g(brightness(z))))
 
     def losses(
         self, model: SpectralDenoiser, x: Tensor, z: Tensor, noise: SpectralCovariance
@@ -100,9 +119,16 @@ class SpectralObjective(Objective[SpectralDenoiser]):
 
     def calibration(self, model: SpectralDenoiser) -> Calibration:
         """c of eq. (7), and bias and scatter of eq. (12), on the quarters of the calibration and
-        selection images: half the side that scores are measured at.
+        selection images: half the side that scores are measured at. A network that has seen cameras
+        has both on noise like theirs too.
         """
-        return fit_calibration(model, self._held_out(), rule=SURE)
+        # c also where power laws leave the prior of σ: cameras are quieter.
+        quiet = [s for s in QUIET if s >= self.config.noise.level[0]]
+        found = fit_calibration(model, self._held_out(), more=quiet, rule=SURE)
+        if not self.config.noise.camera_part:
+            return found
+        known = SpectralDenoiser(model.network, model.signal, found)
+        return with_camera(known, self._held_out(), SURE)
 
     def calibrate_and_score(
         self, model: SpectralDenoiser, folders: Sequence[str | Path] = ()

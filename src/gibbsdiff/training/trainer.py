@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from gibbsdiff.data.changes import darkened, enlarged
 from gibbsdiff.errors import InputError
 from gibbsdiff.networks.precision import precision
 from gibbsdiff.pretrained import channels_last
@@ -78,6 +79,7 @@ class Trainer:
         # What is random is drawn for the whole batch by every process, which takes its own rows.
         mine = self.processes.rows(count)
         x = self.crops.batch(self.step_count, count, side, mine.tolist(), self.rng)
+        x = self._changed(x, mine, count)
         grey = torch.rand(count, 1, 1, 1, generator=self.rng)[mine] < self.config.data.grey
         x = torch.where(grey, x.mean(1, keepdim=True), x)
         if self.config.network.channels == 1:
@@ -104,6 +106,13 @@ class Trainer:
         self.step_count += 1
         figures = torch.cat([means, norm[None], means.new_tensor([rate])])
         return figures.cpu(), count * side**2
+
+    def _changed(self, x: Tensor, rows: Tensor, count: int) -> Tensor:
+        """Some crops enlarged, some darkened."""
+        d = self.config.data
+        if d.zoom:
+            x = enlarged(x, rows, count, self.rng, d.zoom, d.zoom_by)
+        return darkened(x, rows, count, self.rng, d.dark) if d.dark else x
 
     @torch.no_grad()
     def _update_average(self) -> None:
