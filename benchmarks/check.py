@@ -158,7 +158,8 @@ def rates(records, part, families, names, runs, images, denoiser):
                         else fitted(y, denoiser, run, family)
                     )
                     kind = got.misfits[0].kind if got.misfits else ""
-                    records.add(key, fits=got.fits, kind=kind, verdict=got.verdict)
+                    z = max((abs(f.z) for f in got.misfits), default=0.0)
+                    records.add(key, fits=got.fits, kind=kind, z=z, verdict=got.verdict)
                     print(f"{key}: {got.verdict}", file=sys.stderr, flush=True)
                 found.append(records[key])
             alarms = sum(r["fits"] is False for r in found)

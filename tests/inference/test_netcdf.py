@@ -9,8 +9,11 @@ import xarray
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.encoding import Encoding
+from gibbsdiff.inference.model_check import Finding, ModelCheck
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.streams import Streams
+
+BAND = Finding("band", "luma", "|k| 0.25-0.38", 0.5, 0.1, -7.5, 0.25, 0.375)
 
 
 def make():
@@ -40,6 +43,7 @@ def make():
         encoding=Encoding(0.5, 255.0, "uint8", np.arange(19 * 23, dtype=np.uint8).reshape(19, 23)),
         truth=(0.1, 0.5),
         notes=("one sentence", "and another"),
+        check=ModelCheck(False, "no", (BAND,), (BAND,)),
     )
 
 

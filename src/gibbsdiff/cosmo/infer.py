@@ -247,8 +247,10 @@ def options_for(found: DustModel, noise: StationaryNoise, options: Options) -> O
     """Options whose draws of dust end at `FLOOR`, and have the moments of one call.
 
     Without an error model there is no search, and no such moments: chains start where the moment
-    network says, if there is one, and one call is no draw.
+    network says, if there is one, and one call is no draw. The check of the noise model knows
+    photographs, and maps have one of their own: `gibbsdiff cmb check`.
     """
+    options = replace(options, check=False)
     few = options.sampler in (None, "few-step")
     bare = not denoiser_for(options.preset, found.denoiser).error_model
     if bare:

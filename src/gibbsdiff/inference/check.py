@@ -27,7 +27,10 @@ from gibbsdiff.inference.whitened import whitened
 from gibbsdiff.inference.windows import LARGE, cut
 from gibbsdiff.streams import Key
 
-THRESHOLD = 5.0  # of |z|; with TAU of `check_tests`, by benchmarks/check.py on held-out photographs
+#: Of the largest |z|; with TAU of `check_tests`, by benchmarks/check.py on 44 held-out photographs:
+#: of 88 pictures with noise of the model one is beyond 5 (7.7), a photograph whose texture looks
+#: like noise. 6 leaves room for photographs of other kinds.
+THRESHOLD = 6.0
 LEAST = math.log(1.15)  # misfit in log power that matters
 FEWEST = 0.05  # of a channel's modes without which it cannot be told
 

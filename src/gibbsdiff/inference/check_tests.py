@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import pairwise
 
 import torch
 from torch import Tensor
+from torch.nn.functional import max_pool2d
 
 from gibbsdiff.fourier import between_references, fft, half_plane
 from gibbsdiff.inference.model_check import Finding, channel_names
@@ -34,7 +36,7 @@ NATURAL = 1e-4  # of the pixels of a photograph that look like impulses, give or
 #: τ/√(s/(1-s)), by benchmarks/check.py on 44 held-out photographs: the largest |z| of model noise
 #: stays below the check's threshold. Rows and columns: some photographs have bands of their own.
 TAU = {
-    "brightness": 0.1,
+    "brightness": 0.06,
     "place": 0.2,
     "rows": 1.0,
     "columns": 1.0,
@@ -86,7 +88,7 @@ def _bands(w: Whitened) -> Iterator[Finding]:
     (P, n), root, hats = _powers(w), _root(w), between_references(shape)
     k, names = half_plane(shape).k, channel_names(w.z.shape[1])
     for c, name in enumerate(names):
-        for low, high in zip(EDGES, EDGES[1:], strict=False):
+        for low, high in pairwise(EDGES):
             inside = (k > low) & (k <= high)
             count = n[:, c, inside]
             total = float(count.sum())
@@ -189,9 +191,10 @@ def _luma_and_chroma(channels: int) -> list[tuple[str, list[int]]]:
 def _standard(w: Whitened) -> tuple[Tensor, Tensor, float]:
     """z over its own sd in every pixel, where it is seen, and the independent pixels."""
     v2 = w.window.square()
-    smooth = torch.cat([smoothed(w.expected[:, c : c + 1], SMOOTH) for c in range(w.z.shape[1])], 1)
+    channels = [smoothed(part, SMOOTH) for part in w.expected.split(1, 1)]
     whole = w.expected.sum((-2, -1), keepdim=True) / v2.sum((-2, -1), keepdim=True)
-    L = torch.maximum(smooth, 0.2 * whole * v2)
+    L = torch.cat(channels, 1) / smoothed(v2, SMOOTH).clamp(min=1e-6 * float(v2.max()))
+    L = torch.maximum(L, 0.2 * whole) * v2
     seen = (w.window > 0.3 * w.window.max()).expand_as(w.z)
     inside = float(w.kept.double().mean())
     return w.z / L.clamp(min=1e-30).sqrt(), seen, float(seen.sum()) * inside
@@ -211,7 +214,8 @@ def _tails(w: Whitened) -> Iterator[Finding]:
         yield Finding("tails", name, "", R, sd, (R - 1) / sd)
         wild = float((own.abs() > WILD).sum())
         yield _impulses(name, wild, len(own))
-    seen = w.window > 0.02 * w.window.max()
+    # Its neighbours must be seen as well.
+    seen = -max_pool2d(-w.window, 3, 1, 1) > 0.02 * w.window.max()
     yield _impulses("single pixels", float((w.sticking_out[seen] > 1).sum()), int(seen.sum()))
 
 

@@ -17,13 +17,23 @@ def sentence(wrong: Sequence[Finding], noise: NoiseModel) -> str:
     kinds: list[str] = []
     for f in wrong:
         kind = f"band {_group(f)}" if f.kind == "band" else _family(f)
-        explained = kind == "place" and any(g.kind == "trend" for g in wrong)
-        if kind not in kinds and not explained and len(parts) < MOST:
+        if kind not in kinds and not _explained(f, kinds, wrong) and len(parts) < MOST:
             kinds.append(kind)
             parts.append(_said(f, wrong))
     said = "the noise model does NOT fit: " + "; ".join(parts)
     advice = _advice({k.split()[0] for k in kinds}, noise)
     return f"{said}: {advice}" if advice else said
+
+
+def _explained(f: Finding, kinds: Sequence[str], wrong: Sequence[Finding]) -> bool:
+    """Whether it follows from what is worse: a level that changes makes tails, and brightness and
+    place go together in most pictures.
+    """
+    levels = {"brightness", "place"}
+    if f.kind == "tails":
+        changing = any(_family(g) in levels for g in wrong)
+        return changing and not any(g.kind == "impulses" for g in wrong)
+    return _family(f) in levels and bool(levels & set(kinds))
 
 
 def uncertain(reason: str, blind: Sequence[int] = (), channels: int = 0) -> str:
@@ -110,6 +120,6 @@ def _advice(kinds: set[str], noise: NoiseModel) -> str:
     told = bool(getattr(noise, "level_names", ())) or getattr(noise, "spectra", 1) > 1
     if kinds & {"band", "brightness"} and not told:
         return "try --noise photo"
-    if "tails" in kinds:
+    if "tails" in kinds:  # not those of a level that changes
         return "no noise model here has impulses; a median filter removes them"
     return ""

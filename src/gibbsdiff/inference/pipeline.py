@@ -32,7 +32,14 @@ from gibbsdiff.inference.model_error import model_error
 from gibbsdiff.inference.newton import told_by
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
-from gibbsdiff.inference.problem import GIBBS_ONLY, MARGINAL_ONLY, Options, Problem, Starts
+from gibbsdiff.inference.problem import (
+    GIBBS_ONLY,
+    MARGINAL_ONLY,
+    Options,
+    Problem,
+    Starts,
+    how_chains,
+)
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.search import without_weights
 from gibbsdiff.inference.second_stage import refine
@@ -202,7 +209,7 @@ def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[P
             p,
             calls=p.calls + calls,
             mean=p.mean if options.mean == "tweedie" or p.average is None else p.average,
-            how=_how(options, starts),
+            how=how_chains(options, starts),
             model_error=None if error is None else error[b],
         )
         for b, p in enumerate(drawn)
@@ -223,20 +230,6 @@ def _likelihood_of(problem: Problem, options: Options, found: Search | None) -> 
     rule = problem.listening
     name = rule.name if rule is not None and isinstance(options.weights, str) else None
     return replace(problem.observation, weights=weights._replace(N=N, modes=None, name=name))
-
-
-def _how(options: Options, starts: Starts) -> tuple[str, ...]:
-    """What is not as usual about chains, the preset first."""
-    words = {
-        f"preset {options.preset}": options.preset is not None,
-        "starts from the prior": starts == "prior",
-        "starts as the paper": starts == "paper",
-        "ddpm": options.sampler == "ddpm",
-        "warm-up as the paper": options.adaptation == "paper",
-        "weighted likelihood": options.weighted_chains,
-        "mean of the draws of x": options.mean == "average",
-    }
-    return tuple(word for word, true in words.items() if true)
 
 
 def _starts(

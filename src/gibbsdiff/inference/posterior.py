@@ -115,17 +115,23 @@ class Posterior:
         """Success or failure in a phrase: of chains whether they converged, of a search whether it
         ended; and whether the model of the noise fits, if that was checked.
         """
+        return self.outcome if self.check is None else f"{self.outcome}; {self.check.short}"
+
+    @property
+    def outcome(self) -> str:
+        """What became of chains or search, whatever the model of the noise is worth."""
         if self.is_chains:
             found = "converged" if self.converged else "NOT CONVERGED"
         elif self.method == "marginal":
             found = "the search ended" if self.ended else "the search did NOT end"
         else:
             found = "the noise was given"
-        found = f"INTERRUPTED, {found}" if self.interrupted else found
-        return found if self.check is None else f"{found}; {self.check.short}"
+        return f"INTERRUPTED, {found}" if self.interrupted else found
 
     def summary(self) -> str:
-        """A table as text; its first line is the verdict and what it cost."""
+        """A table as text; its first line is the outcome and what it cost, the second whether the
+        model of the noise fits.
+        """
         chains, draws = self.phi.shape[:2]
         parts = [self.method + (f" ({', '.join(self.how)})" if self.how else "")]
         if self.is_chains:
@@ -138,7 +144,7 @@ class Posterior:
         else:
             lines = table(self.rows, chains=self.is_chains, total=self.model_error is not None)
         checked = [] if self.check is None else [self.check.verdict]
-        head = f"{self.verdict}: {', '.join(parts)}"
+        head = f"{self.outcome}: {', '.join(parts)}"
         return "\n".join([head, *checked, *lines, *self.notes])
 
     def __repr__(self) -> str:

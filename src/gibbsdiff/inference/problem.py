@@ -216,3 +216,17 @@ class Options:
     def _few_step(self, calls: int | None) -> Sampler:
         sampler = partial(few_step, calls=calls or CALLS)
         return sampler if self.floor is None else partial(sampler, floor=self.floor)
+
+
+def how_chains(options: Options, starts: Starts) -> tuple[str, ...]:
+    """What is not as usual about chains, the preset first."""
+    words = {
+        f"preset {options.preset}": options.preset is not None,
+        "starts from the prior": starts == "prior",
+        "starts as the paper": starts == "paper",
+        "ddpm": options.sampler == "ddpm",
+        "warm-up as the paper": options.adaptation == "paper",
+        "weighted likelihood": options.weighted_chains,
+        "mean of the draws of x": options.mean == "average",
+    }
+    return tuple(word for word, true in words.items() if true)

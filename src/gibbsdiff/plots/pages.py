@@ -14,6 +14,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.noise.base import NoiseModel
+from gibbsdiff.plots.checked import band_table
 from gibbsdiff.plots.parameters import corner, corner_axes, corner_key, traces
 from gibbsdiff.plots.pictures import (
     filled,
@@ -128,7 +129,8 @@ def _wrapped(posterior: Posterior, columns: int, table: bool = True) -> list[lis
     lines = posterior.summary().split("\n")
     if not table:
         given = [] if _inferred(posterior) else [f"{r.name} = {r.mean:g}" for r in posterior.rows]
-        lines = [lines[0], *[", ".join(given)] * bool(given), *posterior.notes]
+        checked = [] if posterior.check is None else [lines[1]]
+        lines = [lines[0], *checked, *[", ".join(given)] * bool(given), *posterior.notes]
     # A table's columns keep their places; sentences begin each line anew.
     return [
         textwrap.wrap(line, columns, drop_whitespace=not line.startswith(" ")) or [""]
@@ -137,13 +139,18 @@ def _wrapped(posterior: Posterior, columns: int, table: bool = True) -> list[lis
 
 
 def _text(part: Any, lines: list[list[str]], posterior: Posterior, top: float) -> None:
-    """The verdict first: it stands out when it is bad."""
+    """The verdict first, and whether the model fits: they stand out when they are bad."""
     style: dict[str, Any] = {"family": MONO, "fontsize": SMALL, "va": "top", "parse_math": False}
     verdict, rest = lines[0], [piece for line in lines[1:] for piece in line]
     colour = INK if posterior.good else VERMILION
     part.text(0.02, top, plain("\n".join(verdict), MONO), color=colour, weight="bold", **style)
-    below = "\n".join([*[""] * len(verdict), *rest])
-    part.text(0.02, top, plain(below, MONO), color=INK, **style)
+    skip = [""] * len(verdict)
+    if posterior.check is not None:
+        checked = lines[1]
+        colour = VERMILION if posterior.check.fits is False else INK
+        part.text(0.02, top, plain("\n".join([*skip, *checked]), MONO), color=colour, **style)
+        skip, rest = [*skip, *[""] * len(checked)], rest[len(checked) :]
+    part.text(0.02, top, plain("\n".join([*skip, *rest]), MONO), color=INK, **style)
 
 
 def _finished(page: Figure, path: str | Path | None) -> Figure:
@@ -163,6 +170,10 @@ def _split(page: Any, grid: tuple[int, int], **ratios: list[float]) -> Any:
 
 
 def _spectrum(part: Any, posterior: Posterior, noise: NoiseModel | None) -> None:
+    check = posterior.check
+    if check is not None and check.bands:
+        part, below = _split(part, (2, 1), height_ratios=[4, 1.1])
+        band_table(below.subplots(1, 1), check)
     axis = part.subplots(1, 1)
     residual_spectrum(axis, posterior, noise)
     axis.set_title("residual spectrum, mean over directions", fontsize=NORMAL)
