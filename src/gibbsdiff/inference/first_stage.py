@@ -11,7 +11,7 @@ from torch import Tensor
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.inference.newton import QuietData, climb_whole
+from gibbsdiff.inference.newton import QuietData, climb_from_both_ends, climb_whole
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.search import Mode, climb, listen, mode_at, raised_to
@@ -24,7 +24,7 @@ class Search:
 
     `marginal` is the score that found the mode, `plain` the same without weights. `shares` (3, d),
     of a search of the whole posterior: how much of what is known of each parameter came from the
-    network, from quiet places and from the prior.
+    network, from quiet places and from the prior. `told`: noise could be told from texture.
     """
 
     marginal: Marginal
@@ -34,6 +34,7 @@ class Search:
     calls: int
     windows: Windows | None
     shares: Tensor | None = None
+    told: bool = True
 
 
 def search(problem: Problem, options: Options, progress: Progress = silent) -> Search:
@@ -58,15 +59,17 @@ def search(problem: Problem, options: Options, progress: Progress = silent) -> S
         start = start.median(0, keepdim=True).values
     own, plain = problem.denoiser, score()
     rule = problem.listening if own.differentiable and not own.exact else None
-    most, shares = problem.most_steps, None
+    most, shares, told = problem.most_steps, None, True
     if problem.whole:
         if isinstance(options.weights, Tensor):
             raise InputError("weights: not for noise with so many parameters")
         assert start is not None
-        marginal, beside, quiet = plain, None, problem.quiet
+        marginal, quiet = plain, problem.quiet
         if quiet is not None and quiet.trusted:
             beside = QuietData(quiet, problem.raised)
-        mode, shares = climb_whole(plain, beside, start, most, progress=progress)
+            mode, shares = climb_whole(plain, beside, start, most, progress=progress)
+        else:
+            mode, shares, told = climb_from_both_ends(plain, start, most, progress)
     elif rule is not None and isinstance(options.weights, str):
         marginal, there = listen(plain, rule, start, max(1, 2 * most // 3), progress)
         mode = mode_at(marginal, there)
@@ -86,4 +89,4 @@ def search(problem: Problem, options: Options, progress: Progress = silent) -> S
             mode = replace(mode, covariance=inverse)
     needed = options.method == "gibbs" or options.second_stage or options.samples > 0
     denoiser, more = marginal.adapted(mode.phi) if needed else (problem.denoiser, 0)
-    return Search(marginal, plain, mode, denoiser, mode.calls + more, windows, shares)
+    return Search(marginal, plain, mode, denoiser, mode.calls + more, windows, shares, told)

@@ -178,8 +178,7 @@ class Marginal:
         """What N̂ is off by over images, eq. (12): with weights, where a rule made them, and on
         noise like that of cameras, where the family is one.
         """
-        camera = self.noise.spectra > 1 or bool(self.noise.level_names)
-        return self.denoiser.noise_error(weighted=not self.plain, camera=camera)
+        return self.denoiser.noise_error(weighted=not self.plain, camera=self.noise.is_camera)
 
     def _bias(self, share: Tensor) -> Tensor:
         """What N̂/N is off by on average, ρ̄ q, eq. (12): as much less of Ê/N makes it right."""

@@ -16,9 +16,11 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from gibbsdiff.fourier import half_plane
 from gibbsdiff.inference.marginal import Marginal, Score
 from gibbsdiff.inference.model_error import score_by_rho
 from gibbsdiff.inference.progress import Progress, silent
@@ -34,6 +36,9 @@ from gibbsdiff.inference.search import (
 #: sd of (a, b) by the score beyond its own: a constant, and a part that goes with s/(1-s), s the
 #: mean of Ê/N; measured on held-out photographs under camera noise of four levels.
 LEVEL_ERROR = {"a": (0.08, 0.25), "b": (0.2, 0.9)}
+BELOW = 2.0  # of log σ, the lower of two starts
+SAME = 0.5  # in log power: ends that near are one
+POINTS = 5
 NEAR = (0.3, 0.01)  # how short the last step is, in sd and in prior widths
 SOURCES = ("the network", "quiet places", "the prior")
 
@@ -189,6 +194,44 @@ def climb_whole(
     calls += marginal.cost
     mode = Mode(phi, raw, raw, score.at, around, calls, ended)
     return replace(mode, model_error=total - raw), shares
+
+
+def climb_from_both_ends(
+    marginal: Marginal, above: Tensor, most: int, progress: Progress = silent
+) -> tuple[Mode, Tensor, bool]:
+    """The mode where no place is surely quiet, the shares, and whether noise was told from texture.
+
+    Where N is believed too small the network keeps everything, and the score says nothing; where it
+    is believed to be all of y, it takes texture for noise. So there may be two ends: one from
+    `above`, φ (1, d) of all power that the quietest places have, and one from far below. Where they
+    differ, log p is the integral of the score between them, and its error that of the score.
+    """
+    noise, width = marginal.noise, marginal.width
+    at = noise.names.index("log_sigma") if "log_sigma" in noise.names else 0
+    below = above.clone()
+    below[:, at] = torch.maximum(below[:, at] - BELOW, noise.low[at])
+    ends = [climb_whole(marginal, None, start, most, progress=progress) for start in (above, below)]
+    upper, lower = (mode for mode, _ in ends)
+    calls = upper.calls + lower.calls
+    between = ((upper.phi - lower.phi) / width)[0]
+    told, gain, error = True, 0.0, torch.zeros((), dtype=torch.float64)
+    modes = half_plane(marginal.shape)
+    levels = [float(modes.mean(m.at.N.flatten(2)).mean()) for m in (upper, lower)]
+    if abs(math.log(levels[0] / levels[1])) > SAME:
+        # Gauss and Legendre's five points; errors at all of them are one and the same.
+        nodes, weights = (torch.from_numpy(v) for v in np.polynomial.legendre.leggauss(POINTS))
+        for node, weight in zip(nodes, weights, strict=True):
+            u = (lower.phi - noise.low) / width + (1 + node) / 2 * between
+            score = marginal.score(u.clamp(0, 1), probe=False)
+            known = by_score(marginal, marginal.phi(u.clamp(0, 1)), score)
+            gain += float(weight / 2 * (known.gradient[0] @ between))
+            error = error + weight / 2 * (between @ known.error[0] @ between).clamp(min=0).sqrt()
+            calls += marginal.cost
+        told = abs(gain) > max(3.0, 2 * float(error))
+    mode, shares = ends[0] if gain > 0 and told else ends[1]
+    if levels[0] <= levels[1] * math.exp(SAME):
+        mode, shares = ends[0]
+    return replace(mode, calls=calls), shares, told
 
 
 def _together(

@@ -48,6 +48,8 @@ from gibbsdiff.inference.windows import scale_to_whole
 from gibbsdiff.mcmc import OURS, PAPER
 from gibbsdiff.streams import Streams
 
+TEXTURE = "no quiet place: noise cannot be told from texture here, and less of both was taken away"
+
 
 def infer(
     problem: Problem, options: Options | None = None, progress: Progress = silent
@@ -144,6 +146,7 @@ def _by_marginal(
                 calls=calls + extra + samples.calls,
                 ended=bool(mode.ended[b]),
                 interrupted=interrupted,
+                notes=() if found.told else (TEXTURE,),
             )
         )
     return posteriors

@@ -136,7 +136,7 @@ def picture_problem(
         denoiser,
         ObservationModel(noise, shape, grey, window, observed, light=light),
         known=phi if everything else None,
-        start=_start(noise, quiet, raised),
+        start=_start(noise, quiet, raised, whole),
         # Bands of their own have too few modes to leave any out.
         listening=SURE if d <= FEW else None,
         most_steps=WHOLE if whole else FIRST - 1 - d if d <= FEW else MANY,
@@ -174,17 +174,15 @@ def options_of(
 
 
 def _start(
-    noise: NoiseModel, quiet: Quiet | None, raised: tuple[float, float]
+    noise: NoiseModel, quiet: Quiet | None, raised: tuple[float, float], whole: bool
 ) -> Callable[[Tensor], Tensor]:
     """Where the search begins: at what quiet places tell, or by a regression on y."""
-    if (
-        quiet is not None
-        and quiet.trusted
-        and isinstance(noise, StationaryNoise)
-        and noise.isotropic
-    ):
-        return lambda _: start_of(noise, quiet, raised)
-    return lambda some: regression_start(some, noise)
+    # Of many parameters nothing better is known than the quietest places, trusted or not.
+    if quiet is None or not (quiet.trusted or whole):
+        return lambda some: regression_start(some, noise)
+    if not isinstance(noise, StationaryNoise) or not noise.isotropic:
+        return lambda some: regression_start(some, noise)
+    return lambda _: start_of(noise, quiet, raised)
 
 
 def _hidden(y: Tensor, missing: Tensor | None, depth: Depth) -> Tensor | None:
