@@ -37,6 +37,8 @@ from gibbsdiff.inference.search import (
 #: mean of Ê/N; measured on held-out photographs under camera noise of four levels.
 LEVEL_ERROR = {"a": (0.08, 0.25), "b": (0.2, 0.9)}
 BELOW = 2.0  # of log σ, the lower of two starts
+REACH = 1.0  # rms by which log N of a channel may change in a step
+BENT = (0.05, 0.3)  # how much of that, at least and in parts of it, may not be in proportion
 SAME = 0.5  # in log power: ends that near are one
 POINTS = 5
 NEAR = (0.3, 0.01)  # how short the last step is, in sd and in prior widths
@@ -178,7 +180,7 @@ def climb_whole(
         if i >= rough and bool(short.all()):
             ended = short
             break
-        u = (u + step).clamp(0, 1)
+        u = _moved(marginal, u, step)
     progress(SEARCH, most, most)
     if not bool(ended.all()):
         score = marginal.score(u)
@@ -194,6 +196,26 @@ def climb_whole(
     calls += marginal.cost
     mode = Mode(phi, raw, raw, score.at, around, calls, ended)
     return replace(mode, model_error=total - raw), shares
+
+
+def _moved(marginal: Marginal, u: Tensor, step: Tensor) -> Tensor:
+    """u + step, or the half, quarter, … of it by which log N changes about as a Newton step assumes:
+    in proportion, and not by more than it can tell from here.
+    """
+    k = marginal.noise.grouping(marginal.shape).k
+    share = k.fraction.sqrt()
+    here = marginal.noise.log_spectra(k, marginal.phi(u))
+    along = torch.einsum("birm,bi->brm", marginal.slopes(k, marginal.phi(u)), step)
+    there = u
+    for part in (1.0, 0.5, 0.25, 0.125, 0.0625):
+        there = (u + part * step).clamp(0, 1)
+        change = marginal.noise.log_spectra(k, marginal.phi(there)) - here
+        size, off = (
+            (share * d).square().sum(-1).amax().sqrt() for d in (change, change - part * along)
+        )
+        if float(size) < REACH and float(off) < BENT[0] + BENT[1] * float(size):
+            break
+    return there
 
 
 def climb_from_both_ends(
