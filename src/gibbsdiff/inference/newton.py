@@ -39,6 +39,7 @@ LEVEL_ERROR = {"a": (0.08, 0.25), "b": (0.2, 0.9)}
 BELOW = 2.0  # of log σ, the lower of two starts
 REACH = 1.0  # rms by which log N of a channel may change in a step
 BENT = (0.05, 0.3)  # how much of that, at least and in parts of it, may not be in proportion
+STILL = 0.05  # rms change of log N that is the last
 SAME = 0.5  # in log power: ends that near are one
 POINTS = 5
 NEAR = (0.3, 0.01)  # how short the last step is, in sd and in prior widths
@@ -104,7 +105,6 @@ class QuietData:
 
 def by_score(marginal: Marginal, phi: Tensor, score: Score) -> Told:
     """The denoiser's, without the prior, and its error by eq. (12)."""
-    prior, _ = by_prior(marginal, phi)
     known = marginal.noise_error
     J = score.information
     error = torch.zeros_like(J)
@@ -112,7 +112,7 @@ def by_score(marginal: Marginal, phi: Tensor, score: Score) -> Told:
         G = score_by_rho(marginal, phi, score.at)
         own = known.scatter[: G.shape[-1], : G.shape[-1]].double()
         error = G @ own @ G.mT + _error_of_level(marginal, score)
-    return Told(score.gradient - prior, J, error)
+    return Told(score.gradient - _slope_of_prior(marginal, phi), J, error)
 
 
 def _error_of_level(marginal: Marginal, score: Score) -> Tensor:
@@ -132,27 +132,34 @@ def _error_of_level(marginal: Marginal, score: Score) -> Tensor:
 
 
 def by_prior(marginal: Marginal, phi: Tensor) -> tuple[Tensor, Tensor]:
-    """∂ log p(φ)/∂u and Λ, in the unit box; spectra are flat at large scales, `octave_changes`."""
+    """∂ log p(φ)/∂u and Λ, in the unit box, with spectra that are flat at large scales: a sum of
+    squares, `octave_changes`, by Gauss and Newton.
+    """
     noise, width = marginal.noise, marginal.width
+    shape = marginal.observation.shape
+    curvature = (width[:, None] * noise.prior_curvature() * width).expand(len(phi), -1, -1)
+    r, rows = octave_changes(noise, shape, phi), []
     with torch.enable_grad():
         at = phi.detach().requires_grad_()
-        value = noise.log_prior(at).sum()
-        gradient = torch.zeros_like(phi)
-        if value.requires_grad:
-            (gradient,) = torch.autograd.grad(value, at)
-    curvature = width[:, None] * noise.prior_curvature() * width
-    # Flat at large scales: a sum of squares, by Gauss and Newton.
-    rows = []
-    with torch.enable_grad():
-        at = phi.detach().requires_grad_()
-        for r in octave_changes(noise, marginal.observation.shape, at).sum(0):
-            rows.append(torch.autograd.grad(r, at, retain_graph=True)[0] * width)
+        for change in octave_changes(noise, shape, at).sum(0):
+            rows.append(torch.autograd.grad(change, at, retain_graph=True)[0] * width)
+    gradient = _slope_of_prior(marginal, phi)
     if rows:
-        r = octave_changes(noise, marginal.observation.shape, phi)
         R = torch.stack(rows, 1)
-        gradient = gradient - torch.einsum("bn,bnd->bd", r, R) / width
+        gradient = gradient - torch.einsum("bn,bnd->bd", r, R)
         curvature = curvature + R.mT @ R
-    return gradient * width, curvature.expand(len(phi), -1, -1)
+    return gradient, curvature
+
+
+def _slope_of_prior(marginal: Marginal, phi: Tensor) -> Tensor:
+    """∂ log p(φ)/∂u of the family's own prior."""
+    with torch.enable_grad():
+        at = phi.detach().requires_grad_()
+        value = marginal.noise.log_prior(at).sum()
+        if not value.requires_grad:
+            return torch.zeros_like(phi)
+        (gradient,) = torch.autograd.grad(value, at)
+    return gradient * marginal.width
 
 
 def climb_whole(
@@ -177,10 +184,11 @@ def climb_whole(
         calls += marginal.cost
         g, H, _ = _together(marginal, beside, marginal.phi(u), score)
         step, short = next_step(u, g, H, [], NEAR)
-        if i >= rough and bool(short.all()):
-            ended = short
+        there, change = _moved(marginal, u, step)
+        if i >= rough and (bool(short.all()) or change < STILL):
+            ended = torch.ones_like(ended)
             break
-        u = _moved(marginal, u, step)
+        u = there
     progress(SEARCH, most, most)
     if not bool(ended.all()):
         score = marginal.score(u)
@@ -198,24 +206,24 @@ def climb_whole(
     return replace(mode, model_error=total - raw), shares
 
 
-def _moved(marginal: Marginal, u: Tensor, step: Tensor) -> Tensor:
-    """u + step, or the half, quarter, … of it by which log N changes about as a Newton step assumes:
-    in proportion, and not by more than it can tell from here.
+def _moved(marginal: Marginal, u: Tensor, step: Tensor) -> tuple[Tensor, float]:
+    """u + step, or the half, quarter, … of it by which log N changes about as a Newton step takes
+    it to: in proportion, and not too far. And the rms of the change that the whole step would make,
+    about, in the channel of the largest.
     """
     k = marginal.noise.grouping(marginal.shape).k
     share = k.fraction.sqrt()
     here = marginal.noise.log_spectra(k, marginal.phi(u))
     along = torch.einsum("birm,bi->brm", marginal.slopes(k, marginal.phi(u)), step)
-    there = u
+    there, size = u, torch.zeros(())
     for part in (1.0, 0.5, 0.25, 0.125, 0.0625):
         there = (u + part * step).clamp(0, 1)
         change = marginal.noise.log_spectra(k, marginal.phi(there)) - here
-        size, off = (
-            (share * d).square().sum(-1).amax().sqrt() for d in (change, change - part * along)
-        )
+        both = (change, change - part * along)
+        size, off = ((share * d).square().sum(-1).amax().sqrt() for d in both)
         if float(size) < REACH and float(off) < BENT[0] + BENT[1] * float(size):
             break
-    return there
+    return there, float(size) / part
 
 
 def climb_from_both_ends(
