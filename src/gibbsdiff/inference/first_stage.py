@@ -14,6 +14,8 @@ from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.newton import QuietData, climb_from_both_ends, climb_whole
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.quiet import quiet_patches
+from gibbsdiff.inference.quiet_start import start_of
 from gibbsdiff.inference.search import Mode, climb, listen, mode_at, raised_to
 from gibbsdiff.inference.windows import Windows, cut
 
@@ -35,6 +37,28 @@ class Search:
     windows: Windows | None
     shares: Tensor | None = None
     told: bool = True
+
+
+def _at_the_floor(marginal: Marginal, phi: Tensor) -> bool:
+    """Whether the amplitude of one image is at its lower wall: the network keeps all of y there,
+    and the score says nothing.
+    """
+    noise = marginal.noise
+    if len(phi) > 1 or noise.amplitude not in noise.names:
+        return False
+    i = noise.names.index(noise.amplitude)
+    return bool(phi[0, i] <= noise.low[i] * (1 + 1e-6))
+
+
+def _above(marginal: Marginal, mode: Mode) -> Tensor | None:
+    """Another start for a search that ended at the floor: what quiet places tell, if that is more."""
+    if not _at_the_floor(marginal, mode.phi) or marginal.y.shape[1] not in (1, 3):
+        return None
+    quiet = quiet_patches(marginal.y)
+    if quiet is None or not quiet.trusted or not marginal.noise.isotropic:
+        return None
+    start = start_of(marginal.noise, quiet)
+    return None if _at_the_floor(marginal, start) else start
 
 
 def search(problem: Problem, options: Options, progress: Progress = silent) -> Search:
@@ -80,6 +104,11 @@ def search(problem: Problem, options: Options, progress: Progress = silent) -> S
         marginal = plain if given is None else score(weights=given)
         there = climb(marginal, start, most, progress=progress)
         mode = mode_at(marginal, there)
+    if not problem.whole and windows is None and (above := _above(plain, mode)) is not None:
+        there = climb(plain, above, most, progress=progress)
+        if not _at_the_floor(plain, there.phi):
+            found = mode_at(plain, there)
+            marginal, mode = plain, replace(found, calls=found.calls + mode.calls)
     if problem.least_information is not None:
         least = problem.least_information(mode.phi)
         inverse = torch.linalg.inv(raised_to(torch.linalg.inv(mode.inverse), least))
