@@ -140,6 +140,7 @@ def picture_problem(
         # Bands of their own have too few modes to leave any out.
         listening=SURE if d <= FEW else None,
         most_steps=WHOLE if whole else FIRST - 1 - d if d <= FEW else MANY,
+        picture=boundary == "open",
         quiet=quiet,
         raised=raised,
         whole=whole,
