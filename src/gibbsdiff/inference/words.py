@@ -45,8 +45,8 @@ def level_in_words(phi: Tensor, names: tuple[str, ...]) -> list[str]:
 
 
 def doubts(names: tuple[str, ...], mode: Tensor, phi: Tensor, box: Tensor) -> tuple[str, ...]:
-    """What is odd about draws (chain, draw, d) around a mode (d,): parameters at a wall of the prior
-    box (2, d), and draws that are few.
+    """What is odd about draws (chain, draw, d) around a mode (d,): parameters at a wall of the
+    prior box (2, d), and draws that are few.
     """
     width = box[1] - box[0]
     at = [n for n, v, low, w in zip(names, mode, box[0], width, strict=True) if _ends(v, low, w)]
