@@ -108,3 +108,9 @@ def truth():
 @pytest.fixture(scope="session")
 def natural():
     return gibbsdiff.load_model("natural")
+
+
+@pytest.fixture(scope="session")
+def fast():
+    """A calibrated network for tests of the code, not of the default weights."""
+    return gibbsdiff.load_model("natural-fast")

@@ -142,7 +142,7 @@ def test_reflection_stays_in_the_box_and_keeps_a_uniform_density_uniform():
 
 
 @pytest.mark.parametrize("method", ["marginal", "gibbs"])
-def test_a_networks_model_error_is_a_covariance_of_both_methods(natural, truth, method):
+def test_a_networks_model_error_is_a_covariance_of_both_methods(fast, truth, method):
     """Eq. (12) at the same mode, whatever draws φ; draws are raw, and in the box."""
     shape = (32, 32)
     y = (0.45 + truth.coloured(shape, 0.1, 0.0, 1, 3)).astype(np.float32)
@@ -151,16 +151,16 @@ def test_a_networks_model_error_is_a_covariance_of_both_methods(natural, truth, 
         options["second_stage"] = False
     else:
         options["phi_step"] = gibbsdiff.conjugate_amplitude
-    p = gibbsdiff.denoise(y, model=natural, method=method, **options)
+    p = gibbsdiff.denoise(y, model=fast, method=method, **options)
     other = gibbsdiff.denoise(
         y,
-        model=natural,
+        model=fast,
         method="marginal",
         weights=None,
         **(options | {"phi_step": None, "second_stage": False}),
     )
     weighted = gibbsdiff.denoise(
-        y, model=natural, method="marginal", **(options | {"phi_step": None, "second_stage": False})
+        y, model=fast, method="marginal", **(options | {"phi_step": None, "second_stage": False})
     )
     # Chains hear all of y - x, the marginal method what the network is sure of.
     same = weighted if method == "marginal" else other

@@ -1,4 +1,4 @@
-"""The noise of quiet places: laws of patch powers against simulation, and known noise found again."""
+"""The noise of quiet places: laws of patch powers by simulation, and known noise found again."""
 
 import math
 
@@ -8,7 +8,8 @@ import torch
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors, half_plane
-from gibbsdiff.inference.quiet import quiet_patches, unclipped
+from gibbsdiff.inference.periodograms import unclipped
+from gibbsdiff.inference.quiet import quiet_patches
 from gibbsdiff.inference.quiet_law import (
     fit,
     independent_modes,
@@ -48,7 +49,9 @@ def test_independent_modes_under_the_window(low, high):
     e = (F * band).sum((-2, -1)) / band.sum()
     assert float(e.mean()) == pytest.approx(1, abs=4 * float(e.std()) / math.sqrt(draws))
     # The variance of a χ² with ν modes, whose own error is √(2/draws), and a little more.
-    assert 2 / float(e.var()) == pytest.approx(independent_modes(band), rel=5 * math.sqrt(2 / draws))
+    assert 2 / float(e.var()) == pytest.approx(
+        independent_modes(band), rel=5 * math.sqrt(2 / draws)
+    )
 
 
 def test_half_overlapping_patches_are_nearly_independent():
@@ -98,7 +101,9 @@ def textured(side, channels=3):
     """A shaded wall beside a strong texture."""
     rng = torch.Generator().manual_seed(3)
     x = torch.linspace(0.25, 0.75, side, dtype=torch.float64).expand(side, side).clone()
-    x[side // 2 :] += 0.08 * torch.randn(side - side // 2, side, generator=rng).double().cumsum(1) / 4
+    x[side // 2 :] += (
+        0.08 * torch.randn(side - side // 2, side, generator=rng).double().cumsum(1) / 4
+    )
     return x.expand(1, channels, -1, -1).clone()
 
 

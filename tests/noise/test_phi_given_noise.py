@@ -12,6 +12,8 @@ from gibbsdiff.mcmc import run, warm_up
 from gibbsdiff.noise import (
     BandedNoise,
     CMBNoise,
+    LevelledNoise,
+    Light,
     PixelNoise,
     PowerLawNoise,
     SpectralNoise,
@@ -28,7 +30,7 @@ def sampled(noise, phi, seed=0):
     """Thinned draws from p(φ | ε) of one ε, chains started over the prior, and acceptance."""
     eps = noise.draw(SHAPE, phi, Streams(seed, [(0,)]), 3)
     statistic = noise.statistic(eps)
-    density = noise.log_posterior(statistic.rows(torch.zeros(CHAINS, dtype=torch.int64)))
+    density = noise.log_posterior(noise.statistic(eps.expand(CHAINS, -1, -1, -1)))
     rng = Streams(seed, [(1, i) for i in range(CHAINS)])
     position, tuning = warm_up(density, noise.draw_prior(rng), noise.low, noise.high, rng)
     draws, info = run(density, position, tuning, rng, transitions=80, keep=4)
@@ -47,7 +49,7 @@ def grid_marginals(noise, statistic, around, points):
         high = torch.minimum(high + 0.5 * (high - low), noise.high[i])
         edges.append(torch.linspace(float(low), float(high), points + 1).double())
     centres = torch.cartesian_prod(*[(e[1:] + e[:-1]) / 2 for e in edges])
-    log_p = torch.cat([noise.log_likelihood(part, statistic) for part in centres.split(4096)])
+    log_p = torch.cat([noise.log_posterior(statistic)(part) for part in centres.split(4096)])
     p = torch.softmax(log_p, 0).reshape([points] * len(edges))
     for i, edge in enumerate(edges):
         others = [j for j in range(len(edges)) if j != i]
@@ -65,12 +67,14 @@ THREE = SpectralNoise(
 )
 POWER_LAW = PowerLawNoise()
 RAMP = torch.linspace(0.0, 2.0, SHAPE[0] * SHAPE[1]).reshape(SHAPE)
+LEVELLED = LevelledNoise(WhiteNoise()).lit(Light.of((RAMP / 2)[None, None]))
 ON_A_GRID = [
     ("2 parameters", POWER_LAW, (0.2, -0.3), 200),
     ("2, at a wall", PowerLawNoise(), (0.2, 0.999), 200),
     ("2, in a corner", PowerLawNoise((0.2, 1.0)), (0.2001, -0.999), 200),
     ("2, strong correlation", PixelNoise.affine(1 + RAMP / 8), (0.1, 0.4), 150),
     ("3, correlated, at walls", THREE, (0.1, 0.2, 2.0), 40),
+    ("3, of a level map", LEVELLED, (0.2, 0.8, -0.6), 40),
 ]
 
 

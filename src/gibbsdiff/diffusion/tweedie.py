@@ -98,8 +98,11 @@ def windowed_error(
     gone = fft(moved) / root - s * tried
     size = 1.0 if v is None else v.square().mean((-2, -1), keepdim=True)
     off = (u.conj() * through_window(gone)).real / size
-    white = torch.fft.irfft2(u / root, s=shape, norm="ortho")
-    trace = (white * (moved if v is None else v * moved)).sum(1, keepdim=True)
+    # By a probe as well, only what s does not say: N^(-½) u would make much of s N^½ u.
+    white, left = (torch.fft.irfft2(q, s=shape, norm="ortho") for q in (u / root, root * gone))
+    trace = (white * (left if v is None else v * left)).sum(1, keepdim=True)
+    expected = half_plane(shape).mean(s.flatten(2)).sum((1, 2)).view(-1, 1, 1, 1)
+    trace = trace + (expected if v is None else expected * v.square())
     return mean, through(s, window) + in_bands(off, shape), trace
 
 

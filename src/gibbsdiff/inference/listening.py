@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.fourier import filtered, from_opponent
-from gibbsdiff.inference.marginal import Marginal, known
+from gibbsdiff.inference.marginal import Marginal, known, level_of
 from gibbsdiff.inference.weights import Sureness, excess_of
 from gibbsdiff.streams import Streams
 
@@ -32,7 +32,8 @@ def listening(marginal: Marginal, rule: Sureness, phi: Tensor) -> Marginal:
         x = mean if error is None else mean + error.draw(rng, shown.shape[1])
         white = rng.normal(channels, *marginal.shape, dtype=marginal.y.dtype)
         N = marginal.observation.take_power(known(covariance.spectrum()))
-        eps = from_opponent(filtered(white, N.sqrt()))
+        eps, g = from_opponent(filtered(white, N.sqrt())), level_of(covariance)
+        eps = eps if g is None else g * eps
         _, error = marginal.denoiser(show(marginal.observation.take(x) + eps), covariance)
         found.append((own, rule.shown(error, covariance, channels), white, s))
     own, other, white, s = (torch.cat(column) for column in zip(*found, strict=True))

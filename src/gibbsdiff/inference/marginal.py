@@ -158,7 +158,7 @@ class Marginal:
                 return observation.take(mean), E / N
 
             y, v = self.y[rows[part]], window(rows[part])
-            g = _level_of(covariance)
+            g = level_of(covariance)
             if probed:
                 mean, share, trace = windowed_error(moments, y, N, v, g=g)
                 share = share - self._bias(share)
@@ -178,8 +178,7 @@ class Marginal:
         """What N̂ is off by over images, eq. (12): with weights, where a rule made them, and on
         noise like that of cameras, where the family is one.
         """
-        camera = self.noise.spectra > 1 or bool(self.noise.level_names)
-        return self.denoiser.noise_error(weighted=not self.plain, camera=camera)
+        return self.denoiser.noise_error(weighted=not self.plain, camera=self.noise.is_camera)
 
     def _bias(self, share: Tensor) -> Tensor:
         """What N̂/N is off by on average, ρ̄ q, eq. (12): as much less of Ê/N makes it right."""
@@ -192,10 +191,13 @@ class Marginal:
         return in_every_mode(rho, self.shape) * q
 
     @torch.no_grad()
-    def around(self, phi: Tensor) -> Tensor:
-        """The sd of x around D in every pixel of all images, with the error by ∂D/∂y."""
+    def around(self, phi: Tensor, *, probe: bool = True) -> Tensor:
+        """The sd of x around D in every pixel of all images, with the error by ∂D/∂y; without a
+        `probe`, by the denoiser's own word.
+        """
         rows, owner = self.rows(len(phi))
-        denoiser, parts = self.denoiser.with_derivative_error(), []
+        denoiser = self.denoiser.with_derivative_error() if probe else self.denoiser
+        parts = []
         for part in self.chunks(rows):
             covariance, show = self.shown(phi[owner[part]], rows[part])
             shown = show(self.y[rows[part]])
@@ -265,7 +267,7 @@ class Marginal:
         """
         grouping = self.noise.grouping(self.shape)
         counts = 1.0 if self.observation.window is None else (grouping.k.k > 0)
-        sums = self.noise.by_spectrum(grouping.sum(values))[0]
+        sums = grouping.sum(self.noise.by_spectrum(values)[0])
         return sums * self.observation.counted(rows).view(-1, 1, 1) * counts
 
 
@@ -275,7 +277,8 @@ def sum_by_owner(values: Tensor, owner: Tensor, count: int) -> Tensor:
     return out.index_add_(0, owner, values)
 
 
-def _level_of(covariance: NoiseCovariance) -> Tensor | None:
+def level_of(covariance: NoiseCovariance) -> Tensor | None:
+    """g of eq. (15), if there is one."""
     level = covariance.level_map if isinstance(covariance, SpectralCovariance) else None
     return None if level is None else level.g
 

@@ -16,13 +16,16 @@ import math
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from gibbsdiff.fourier import half_plane
 from gibbsdiff.inference.marginal import Marginal, Score
 from gibbsdiff.inference.model_error import score_by_rho
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.quiet import Quiet
+from gibbsdiff.inference.quiet_start import CURVE_SD, octave_changes
 from gibbsdiff.inference.search import (
     SEARCH,
     Mode,
@@ -30,10 +33,16 @@ from gibbsdiff.inference.search import (
     next_step,
 )
 
-LEAST = 0.15  # sd of (a, b) by quiet places: their brightness is not all that sets their level
 #: sd of (a, b) by the score beyond its own: a constant, and a part that goes with s/(1-s), s the
 #: mean of Ê/N; measured on held-out photographs under camera noise of four levels.
 LEVEL_ERROR = {"a": (0.08, 0.25), "b": (0.2, 0.9)}
+BELOW = 2.0  # of log σ, the lower of two starts
+REACH = 1.0  # rms by which log N of a channel may change in a step
+BENT = (0.05, 0.3)  # how much of that, at least and in parts of it, may not be in proportion
+STILL = 0.05  # rms change of log N that is the last
+SAME = 0.5  # in log power: ends that near are one
+POINTS = 5
+NEAR = (0.3, 0.01)  # how short the last step is, in sd and in prior widths
 SOURCES = ("the network", "quiet places", "the prior")
 
 
@@ -84,7 +93,7 @@ class QuietData:
         for name, value, spread in zip(
             noise.level_names,
             self.quiet.curve.tolist(),
-            self.quiet.curve_sd.clamp(min=LEAST).tolist(),
+            self.quiet.curve_sd.clamp(min=CURVE_SD).tolist(),
             strict=False,
         ):
             if name in noise.names:
@@ -96,7 +105,6 @@ class QuietData:
 
 def by_score(marginal: Marginal, phi: Tensor, score: Score) -> Told:
     """The denoiser's, without the prior, and its error by eq. (12)."""
-    prior, _ = by_prior(marginal, phi)
     known = marginal.noise_error
     J = score.information
     error = torch.zeros_like(J)
@@ -104,7 +112,7 @@ def by_score(marginal: Marginal, phi: Tensor, score: Score) -> Told:
         G = score_by_rho(marginal, phi, score.at)
         own = known.scatter[: G.shape[-1], : G.shape[-1]].double()
         error = G @ own @ G.mT + _error_of_level(marginal, score)
-    return Told(score.gradient - prior, J, error)
+    return Told(score.gradient - _slope_of_prior(marginal, phi), J, error)
 
 
 def _error_of_level(marginal: Marginal, score: Score) -> Tensor:
@@ -124,16 +132,34 @@ def _error_of_level(marginal: Marginal, score: Score) -> Tensor:
 
 
 def by_prior(marginal: Marginal, phi: Tensor) -> tuple[Tensor, Tensor]:
-    """∂ log p(φ)/∂u and Λ, in the unit box."""
+    """∂ log p(φ)/∂u and Λ, in the unit box, with spectra that are flat at large scales: a sum of
+    squares, `octave_changes`, by Gauss and Newton.
+    """
     noise, width = marginal.noise, marginal.width
+    shape = marginal.observation.shape
+    curvature = (width[:, None] * noise.prior_curvature() * width).expand(len(phi), -1, -1)
+    r, rows = octave_changes(noise, shape, phi), []
     with torch.enable_grad():
         at = phi.detach().requires_grad_()
-        value = noise.log_prior(at).sum()
-        gradient = torch.zeros_like(phi)
-        if value.requires_grad:
-            (gradient,) = torch.autograd.grad(value, at)
-    curvature = width[:, None] * noise.prior_curvature() * width
-    return gradient * width, curvature.expand(len(phi), -1, -1)
+        for change in octave_changes(noise, shape, at).sum(0):
+            rows.append(torch.autograd.grad(change, at, retain_graph=True)[0] * width)
+    gradient = _slope_of_prior(marginal, phi)
+    if rows:
+        R = torch.stack(rows, 1)
+        gradient = gradient - torch.einsum("bn,bnd->bd", r, R)
+        curvature = curvature + R.mT @ R
+    return gradient, curvature
+
+
+def _slope_of_prior(marginal: Marginal, phi: Tensor) -> Tensor:
+    """∂ log p(φ)/∂u of the family's own prior."""
+    with torch.enable_grad():
+        at = phi.detach().requires_grad_()
+        value = marginal.noise.log_prior(at).sum()
+        if not value.requires_grad:
+            return torch.zeros_like(phi)
+        (gradient,) = torch.autograd.grad(value, at)
+    return gradient * marginal.width
 
 
 def climb_whole(
@@ -157,13 +183,16 @@ def climb_whole(
         score = marginal.score(u, probe=i >= rough)
         calls += marginal.cost
         g, H, _ = _together(marginal, beside, marginal.phi(u), score)
-        step, short = next_step(u, g, H, [])
-        if i >= rough and bool(short.all()):
-            ended = short
+        step, short = next_step(u, g, H, [], NEAR)
+        there, change = _moved(marginal, u, step)
+        if i >= rough and (bool(short.all()) or change < STILL):
+            ended = torch.ones_like(ended)
             break
-        u = (u + step).clamp(0, 1)
+        u = there
     progress(SEARCH, most, most)
-    score = marginal.score(u)
+    if not bool(ended.all()):
+        score = marginal.score(u)
+        calls += marginal.cost
     phi = marginal.phi(u)
     _, H, shares = _together(marginal, beside, phi, score)
     width = marginal.width
@@ -171,10 +200,68 @@ def climb_whole(
     total = torch.linalg.inv(make_positive_definite(H)) * scale
     _, naive, _ = _together(marginal, beside, phi, score, errors=False)
     raw = torch.linalg.inv(make_positive_definite(naive)) * scale
-    around = marginal.around(phi)
-    calls += 2 * marginal.cost
+    around = marginal.around(phi, probe=False)
+    calls += marginal.cost
     mode = Mode(phi, raw, raw, score.at, around, calls, ended)
     return replace(mode, model_error=total - raw), shares
+
+
+def _moved(marginal: Marginal, u: Tensor, step: Tensor) -> tuple[Tensor, float]:
+    """u + step, or the half, quarter, … of it by which log N changes about as a Newton step takes
+    it to: in proportion, and not too far. And the rms of the change that the whole step would make,
+    about, in the channel of the largest.
+    """
+    k = marginal.noise.grouping(marginal.shape).k
+    share = k.fraction.sqrt()
+    here = marginal.noise.log_spectra(k, marginal.phi(u))
+    along = torch.einsum("birm,bi->brm", marginal.slopes(k, marginal.phi(u)), step)
+    there, size = u, torch.zeros(())
+    for part in (1.0, 0.5, 0.25, 0.125, 0.0625):
+        there = (u + part * step).clamp(0, 1)
+        change = marginal.noise.log_spectra(k, marginal.phi(there)) - here
+        both = (change, change - part * along)
+        size, off = ((share * d).square().sum(-1).amax().sqrt() for d in both)
+        if float(size) < REACH and float(off) < BENT[0] + BENT[1] * float(size):
+            break
+    return there, float(size) / part
+
+
+def climb_from_both_ends(
+    marginal: Marginal, above: Tensor, most: int, progress: Progress = silent
+) -> tuple[Mode, Tensor, bool]:
+    """The mode where no place is surely quiet, the shares, and whether noise was told from texture.
+
+    Where N is believed too small the network keeps everything, and the score says nothing; where it
+    is believed to be all of y, it takes texture for noise. So there may be two ends: one from
+    `above`, φ (1, d) of all power that the quietest places have, and one from far below. Where they
+    differ, log p is the integral of the score between them, and its error that of the score.
+    """
+    noise, width = marginal.noise, marginal.width
+    at = noise.names.index("log_sigma") if "log_sigma" in noise.names else 0
+    below = above.clone()
+    below[:, at] = torch.maximum(below[:, at] - BELOW, noise.low[at])
+    ends = [climb_whole(marginal, None, start, most, progress=progress) for start in (above, below)]
+    upper, lower = (mode for mode, _ in ends)
+    calls = upper.calls + lower.calls
+    between = ((upper.phi - lower.phi) / width)[0]
+    told, gain, error = True, 0.0, torch.zeros((), dtype=torch.float64)
+    modes = half_plane(marginal.shape)
+    levels = [float(modes.mean(m.at.N.flatten(2)).mean()) for m in (upper, lower)]
+    if abs(math.log(levels[0] / levels[1])) > SAME:
+        # Gauss and Legendre's five points; errors at all of them are one and the same.
+        nodes, weights = (torch.from_numpy(v) for v in np.polynomial.legendre.leggauss(POINTS))
+        for node, weight in zip(nodes, weights, strict=True):
+            u = (lower.phi - noise.low) / width + (1 + node) / 2 * between
+            score = marginal.score(u.clamp(0, 1), probe=False)
+            known = by_score(marginal, marginal.phi(u.clamp(0, 1)), score)
+            gain += float(weight / 2 * (known.gradient[0] @ between))
+            error = error + weight / 2 * (between @ known.error[0] @ between).clamp(min=0).sqrt()
+            calls += marginal.cost
+        told = abs(gain) > max(3.0, 2 * float(error))
+    mode, shares = ends[0] if gain > 0 and told else ends[1]
+    if levels[0] <= levels[1] * math.exp(SAME):
+        mode, shares = ends[0]
+    return replace(mode, calls=calls), shares, told
 
 
 def _together(

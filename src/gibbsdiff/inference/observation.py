@@ -147,10 +147,10 @@ class ObservationModel:
         # The mean of a cut field holds what is slower than the cut, not N(0).
         counts = torch.ones_like(grouping.k.k) if self.window is None else grouping.k.k > 0
         share, h = share * counts, self.mode_weights(rows)
-        P, channels = noise.by_spectrum(grouping.sum(P if h is None else P * h))
-        P = P * share
+        P, channels = noise.by_spectrum(P if h is None else P * h)
+        P = grouping.sum(P) * share
         if h is not None:
-            share = share * noise.by_spectrum(grouping.sum(h))[0] / channels / grouping.k.weight
+            share = share * grouping.sum(noise.by_spectrum(h)[0] / channels) / grouping.k.weight
         return Statistic(grouping.k, P, channels, share)
 
     def _for_every_level(self, residual: Tensor, rows: Tensor | None) -> LevelledStatistic:

@@ -45,8 +45,11 @@ from gibbsdiff.inference.search import without_weights
 from gibbsdiff.inference.second_stage import refine
 from gibbsdiff.inference.starts import paper_starts, spread
 from gibbsdiff.inference.windows import scale_to_whole
+from gibbsdiff.inference.words import doubts
 from gibbsdiff.mcmc import OURS, PAPER
 from gibbsdiff.streams import Streams
+
+TEXTURE = "no quiet place: noise cannot be told from texture here, and less of both was taken away"
 
 
 def infer(
@@ -103,7 +106,7 @@ def _by_marginal(
     posteriors = []
     for b in range(len(problem.y)):
         one, phi = problem.rows([b]), drawn.phi[b]
-        box = torch.stack([problem.noise.low, problem.noise.high])
+        box = box_of_search = torch.stack([problem.noise.low, problem.noise.high])
         own = None if error is None else error[b]
         how = [stages, f"{drawn.densities[b]} density"]
         if marginal.observation.weights is not None:
@@ -144,6 +147,10 @@ def _by_marginal(
                 calls=calls + extra + samples.calls,
                 ended=bool(mode.ended[b]),
                 interrupted=interrupted,
+                notes=(
+                    *(() if found.told else (TEXTURE,)),
+                    *doubts(problem.noise.names, mode.phi[b], phi, box_of_search),
+                ),
             )
         )
     return posteriors

@@ -10,17 +10,26 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from gibbsdiff.fourier import Shape, half_plane, radial_bins, to_opponent
+from gibbsdiff.fourier import Shape, half_plane, radial_bins
+from gibbsdiff.inference.periodograms import (
+    LEAST,
+    Patches,
+    band_powers,
+    inside_of,
+    on_full_plane,
+    patches,
+    unclipped,
+)
 from gibbsdiff.inference.quiet_law import (
     Law,
     fit,
     independent_modes,
     independent_patches,
-    window,
 )
 from gibbsdiff.noise.level import Light, brightness, log_level
 from gibbsdiff.noise.stationary import Statistic
@@ -39,16 +48,15 @@ BANDS: tuple[tuple[int, tuple[tuple[float, ...], ...]], ...] = (
     (64, ((3 / 64 - 1e-3, 3 / 32 - 1e-3),)),
     (128, ((3 / 128 - 1e-3, 3 / 64 - 1e-3),)),
 )
-MOST = 500  # patches of one size that are looked at
 FEWEST = 12
-#: Luma and chroma: sd of log power at |k| = 0.07 that texture adds, and by how much it falls with |k|.
-TEXTURE = ((2.0, 2.0), (0.5, 1.0))
-LEAST_SD = 0.1  # of log power, in any band: noise is never quite what a law says
+#: Luma and chroma: sd of log power at |k| = 0.07 that texture adds, and the power of |k| by which
+#: it falls.
+TEXTURE = ((4.5, 2.2), (1.2, 1.5))
+LEAST_SD = 0.2  # of log power, in any band: noise is never quite what a law says
 UNKNOWN = 6.0  # sd of log power where no noise is told from texture; less by what is gained
-HIDDEN = 0.01  # the part of a patch that may be missing or saturated
 SMALL, ENOUGH = 0.15, 20.0  # |k| above which log p must gain so much by noise
+GREY = 4.0  # log power of luma over chroma beyond which a pattern is texture
 ALIKE, FALL, STEEP = 0.75, (0.12, 0.63), 3.0  # texture alone: share of patches, log power lost
-LEAST = (1 / 255) ** 2 / 12 * 1e-2  # power below which nothing is told apart
 
 
 @dataclass(frozen=True)
@@ -106,7 +114,10 @@ class Quiet:
         # The law of patch powers takes texture that is in all patches for noise: at large scales
         # more than at small ones, and in luma more than in chroma.
         texture = torch.stack(
-            [sd * (0.07 / self.k) ** fall for sd, fall in (TEXTURE[c > 0] for c in range(len(self.sd)))]
+            [
+                sd * (0.07 / self.k) ** fall
+                for sd, fall in (TEXTURE[c > 0] for c in range(len(self.sd)))
+            ]
         )
         unknown = texture.square() + LEAST_SD**2
         counted = 2 / (2 / self.modes + together * (self.sd**2 + unknown))
@@ -127,16 +138,6 @@ class QuietStatistic(Statistic):
         return self.counts
 
 
-@dataclass(frozen=True)
-class Patches:
-    """Periodograms (C, P, M) of patches of side n, their brightness (P,) and corner (P, 2)."""
-
-    n: int
-    powers: Tensor
-    light: Tensor
-    at: Tensor
-
-
 def quiet_patches(y: Tensor, usable: Tensor | None = None) -> Quiet | None:
     """The noise in quiet places of one picture (1, C, H, W) on [0, 1]; None where it is too small
     or hardly any of it usable.
@@ -154,7 +155,7 @@ def quiet_patches(y: Tensor, usable: Tensor | None = None) -> Quiet | None:
     for found, _, bands in sizes:
         if found.powers.shape[1] < FEWEST:
             continue
-        e, shapes, nu = _band_powers(found, bands)
+        e, shapes, nu = band_powers(found, bands)
         rare = torch.tensor([c > 0 for c in range(C)]).repeat(len(bands))
         if law is None or first is None or calm is None:
             # A patch that is flat in the other bands of a channel is more likely so in this one,
@@ -167,7 +168,7 @@ def quiet_patches(y: Tensor, usable: Tensor | None = None) -> Quiet | None:
             law, curve, first = here, here.curve, found
             calm = here.weight.unflatten(0, (-1, C)).clamp(1e-6, 1).log().sum(0).exp()
         else:
-            counted = _inside(calm, first, found).repeat(len(bands), 1)
+            counted = inside_of(calm, first, found).repeat(len(bands), 1)
             here = fit(e, nu, found.light, curve, _enough(counted), rare=rare)
             calm_here = counted * here.weight
         if found is first:
@@ -215,92 +216,6 @@ def _enough(counted: Tensor) -> Tensor:
     return torch.stack(rows)
 
 
-def _inside(calm: Tensor, small: Patches, large: Patches) -> Tensor:
-    """The mean (C, P) over the small patches inside of each large one."""
-    off = small.at[None] - large.at[:, None]
-    within = ((off >= 0) & (off <= large.n - small.n)).all(-1).double()
-    mean: Tensor = (calm @ within.T) / within.sum(1).clamp(min=1)
-    return mean
-
-
-def unclipped(y: Tensor) -> Tensor:
-    """(H, W): no channel is at 0 or 1; everywhere, if the picture goes beyond these."""
-    if float(y.min()) < 0 or float(y.max()) > 1:
-        return torch.ones(y.shape[-2:], dtype=torch.bool)
-    return ((y > 0) & (y < 1)).all(1)[0]
-
-
-def patches(y: Tensor, usable: Tensor, n: int) -> Patches:
-    """Those of side n that are usable, at most `MOST`."""
-
-    def cut(image: Tensor) -> Tensor:
-        return image.unfold(-2, n, n // 2).unfold(-2, n, n // 2).flatten(-4, -3)
-
-    w = window(n)
-    hidden = (cut((~usable).double()) * w.square()).mean((-2, -1))
-    index = (hidden <= HIDDEN).nonzero()[:, 0]
-    if len(index) == 0:
-        none = y.new_zeros(0)
-        return Patches(n, y.new_zeros(y.shape[1], 0, n * (n // 2 + 1)), none, index[:, None])
-    if len(index) > MOST:
-        index = index[torch.linspace(0, len(index) - 1, MOST).round().long()]
-    cells = cut(to_opponent(y)[0])[:, index]
-    light = (cut(y.mean(1)[0])[index] * w.square()).mean((-2, -1))
-    P = torch.fft.rfft2(_level(cells) * w, norm="ortho").abs().square().flatten(-2)
-    across = (y.shape[-1] - n) // (n // 2) + 1
-    at = torch.stack([index // across, index % across], 1) * (n // 2)
-    return Patches(n, P, light, at)
-
-
-def _level(cells: Tensor) -> Tensor:
-    """Cells (..., n, n) less their planes: shading is no noise, and would leak."""
-    n = cells.shape[-1]
-    w = window(n).square().flatten()
-    t = torch.linspace(-1, 1, n, dtype=torch.float64)
-    ones = torch.ones(n, n, dtype=torch.float64)
-    basis = torch.stack([ones, ones * t, ones * t[:, None]]).flatten(1)
-    basis = basis / (basis.square() * w).sum(1, keepdim=True).sqrt()
-    flat = cells.flatten(-2)
-    return (flat - (flat * w) @ basis.T @ basis).reshape(cells.shape)
-
-
-def _band_powers(
-    found: Patches, bands: tuple[tuple[float, ...], ...]
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Mean power of every patch in every band and channel relative to a first guess of the
-    spectrum's shape, (bands · C, P), so that all modes count alike; the shape (bands · C, M); and
-    how many modes are independent, (bands · C,).
-    """
-    modes = half_plane((found.n, found.n))
-    e, shapes, nu = [], [], []
-    for edges in bands:
-        inside = (modes.k >= edges[0]) & (modes.k < edges[-1])
-        w = modes.weight * inside
-        full = _full(inside.double(), found.n)
-        for P in found.powers:
-            raw = P @ w / w.sum()
-            quiet = raw.argsort()[: max(8, len(raw) // 4)]
-            guess = P[quiet].mean(0)
-            smooth = torch.ones_like(guess)
-            for low, high in zip(edges[:-1], edges[1:], strict=True):
-                here = (modes.k >= low) & (modes.k < high)
-                mean = (guess * modes.weight)[here].sum() / modes.weight[here].sum()
-                smooth[here] = mean.clamp(min=LEAST)
-            smooth = smooth / (smooth * w).sum() * w.sum()
-            e.append(((P / smooth) @ w / w.sum()).clamp(min=LEAST))
-            shapes.append(smooth)
-            nu.append(independent_modes(full))
-    return torch.stack(e), torch.stack(shapes), torch.tensor(nu, dtype=torch.float64)
-
-
-def _full(half: Tensor, n: int) -> Tensor:
-    """A weight on the half-plane, (n · (n//2+1),), of a function of |k|, on the full plane."""
-    columns = half.reshape(n, -1)
-    k = torch.fft.fftfreq(n, dtype=torch.float64)
-    at = (k.abs() * n).round().long()
-    return columns[:, at]
-
-
 def _groups(
     found: Patches, bands: tuple[tuple[float, ...], ...], law: Law, shapes: Tensor, calm: Tensor
 ) -> list[tuple[Tensor, ...]]:
@@ -311,9 +226,9 @@ def _groups(
     rows = []
     for j, edges in enumerate(bands):
         inside = (modes.k >= edges[0]) & (modes.k < edges[-1])
-        for low, high in zip(edges[:-1], edges[1:], strict=True):
+        for low, high in pairwise(edges):
             here = (modes.k >= low) & (modes.k < high)
-            nu = independent_modes(_full(here.double(), found.n))
+            nu = independent_modes(on_full_plane(here.double(), found.n))
             w, whole = modes.weight * here, modes.weight * inside
             row = []
             for c in range(C):
@@ -366,13 +281,18 @@ def _verdict(k: Tensor, power: Tensor, flat: Tensor, gain: Tensor, count: int) -
     """Whether luma has quiet places, and if not, why.
 
     A picture that is alike everywhere and whose power falls towards small scales is as well a
-    texture as noise: no patch tells.
+    texture as noise: no patch tells. But texture is nearly grey, and noise is not.
     """
     small = k > SMALL
     if float(gain[0, small].max()) < ENOUGH or float(flat[0, small].max()) < FEWEST:
         return False, "no quiet place: noise and texture cannot be told apart"
     at = [int((k - end).abs().argmin()) for end in FALL]
     fall = float(power[0, at[0]].log() - power[0, at[1]].log())
-    if float(flat[0, small].max()) > ALIKE * count and fall > STEEP:
+    grey = math.inf
+    if len(power) > 1:
+        middle = (k > 0.1) & (k < 0.32)
+        by_channel = power[:, middle].clamp(min=1e-12).log().mean(1)
+        grey = float(by_channel[0] - by_channel[1:].mean())
+    if float(flat[0, small].max()) > ALIKE * count and fall > STEEP and grey > GREY:
         return False, "the picture is alike everywhere: noise and texture cannot be told apart"
     return True, ""

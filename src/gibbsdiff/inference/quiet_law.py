@@ -221,7 +221,7 @@ class _Posterior:
         )
         return torch.from_numpy(found.x)
 
-    def value_and_gradient(self, at: np.ndarray) -> tuple[float, np.ndarray]:  # type: ignore[type-arg]
+    def value_and_gradient(self, at: np.ndarray) -> tuple[float, np.ndarray]:
         theta = torch.from_numpy(at).requires_grad_()
         with torch.enable_grad():
             value = self(theta)

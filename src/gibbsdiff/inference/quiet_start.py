@@ -20,9 +20,25 @@ from gibbsdiff.streams import Streams
 #: noise reduction and JPEG take it away; mean and sd over cameras.
 RAISED = (0.45, 0.2)
 OCTAVE = 0.35  # sd of the change of log N from octave to octave at large scales
+RISE = (0.35, 1 / 24)  # the same in chroma, which rises down to this |k|
 FLAT_BELOW = 1 / 6
+CURVE_SD = torch.tensor([0.25, 0.8])  # of (a, b), at least: not brightness alone sets the level
+GONE = 1.5  # in log power, from |k| = 0.15 to 0.5 and above
 STEPS = 60
 CANDIDATES = 64
+
+
+def processed(quiet: Quiet) -> bool:
+    """Whether a camera has processed this noise: that of chroma is gone at small scales, which no
+    sensor does, but demosaicing, noise reduction and subsampling do.
+    """
+    if len(quiet.power) < 3:
+        return False
+    large, small = (quiet.k > 0.1) & (quiet.k < 0.2), quiet.k > 0.45
+    if not bool(large.any() and small.any()):
+        return False
+    log_power = torch.log(quiet.power[1:].clamp(min=1e-12))
+    return float(log_power[:, large].mean() - log_power[:, small].mean()) > GONE
 
 
 def start_of(
@@ -54,7 +70,7 @@ def start_of(
         total: Tensor = fits - noise.log_prior(phi) + 0.5 * u[:, d] ** 2
         total = total - log_flat(noise, quiet.shape, phi)
         if len(curve) == len(quiet.curve):
-            off = (phi[:, curve] - quiet.curve) / quiet.curve_sd.clamp(min=0.15)
+            off = (phi[:, curve] - quiet.curve) / torch.maximum(quiet.curve_sd, CURVE_SD)
             total = total + 0.5 * off.square().sum(-1)
         return total
 
@@ -87,18 +103,25 @@ def start_of(
 
 
 def log_flat(noise: StationaryNoise, shape: Shape, phi: Tensor) -> Tensor:
-    """log p (B,), up to a constant, of N's changes over the octaves below |k| = 1/6, where hardly
-    any picture tells: without it, what a steep shape says of small scales would be believed there.
+    """log p (B,), up to a constant, of N's changes over the octaves below |k| = 1/6: -½ Σ r²."""
+    return -0.5 * octave_changes(noise, shape, phi).square().sum(-1)
 
-    Zero for noise of one or two parameters, which small scales determine.
+
+def octave_changes(noise: StationaryNoise, shape: Shape, phi: Tensor) -> Tensor:
+    """r (B, n): how much log N changes over each octave below |k| = 1/6, in units of an sd. Hardly
+    any picture tells there, and what a steep shape says of small scales would be believed.
+
+    None for noise of one or two parameters, which small scales determine.
     """
     if len(noise.shape_names) < 2:
-        return torch.zeros(len(phi), dtype=phi.dtype)
+        return torch.zeros(len(phi), 0, dtype=phi.dtype)
     octaves = math.floor(math.log2(FLAT_BELOW * max(shape)))
     at = FLAT_BELOW * 2.0 ** -torch.arange(max(octaves, 0) + 1, dtype=torch.float64)
     k = radial_bins(shape).k.with_frequencies(at, torch.zeros_like(at))
     log_n = noise.log_spectra(k, phi)[..., -len(at) :]
-    return -0.5 * (log_n.diff(dim=-1) / OCTAVE).square().sum((-2, -1))
+    sd = torch.full_like(log_n[0, :, 1:], OCTAVE)
+    sd[1:, at[1:] > 0.99 * RISE[1]] = RISE[0]
+    return (log_n.diff(dim=-1) / sd).flatten(1)
 
 
 def _starts(noise: StationaryNoise, quiet: Quiet, cost: Any) -> list[Tensor]:

@@ -14,7 +14,7 @@ from gibbsdiff.inference.encoding import check_range, observation
 from gibbsdiff.inference.observation import ObservationModel, taper
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.quiet import Quiet, quiet_patches
-from gibbsdiff.inference.quiet_start import start_of
+from gibbsdiff.inference.quiet_start import RAISED, processed, start_of
 from gibbsdiff.inference.starts import regression_start
 from gibbsdiff.inference.weights import Sureness
 from gibbsdiff.inference.windows import LARGE
@@ -125,20 +125,22 @@ def picture_problem(
     light, quiet = None, None
     if isinstance(noise, StationaryNoise) and noise.level_names:
         light = Light.of(brightness(y), None if hidden is None else ~hidden)
-    raised = (0.0, 0.0)
     whole = d > FEW and noise.has_gaussian_prior
-    if family.stationary and not everything and denoiser.error_model and y.shape[1] in (1, 3):
+    if whole and not everything and denoiser.error_model and y.shape[1] in (1, 3):
         quiet = quiet_patches(y, None if hidden is None else ~hidden)
+    camera = quiet is not None and depth is not None and depth.clipped and processed(quiet)
+    raised = RAISED if camera else (0.0, 0.0)
     return Problem(
         y,
         noise,
         denoiser,
         ObservationModel(noise, shape, grey, window, observed, light=light),
         known=phi if everything else None,
-        start=_start(noise, quiet, raised),
+        start=_start(noise, quiet, raised, whole),
         # Bands of their own have too few modes to leave any out.
         listening=SURE if d <= FEW else None,
         most_steps=WHOLE if whole else FIRST - 1 - d if d <= FEW else MANY,
+        picture=boundary == "open",
         quiet=quiet,
         raised=raised,
         whole=whole,
@@ -173,17 +175,15 @@ def options_of(
 
 
 def _start(
-    noise: NoiseModel, quiet: Quiet | None, raised: tuple[float, float]
+    noise: NoiseModel, quiet: Quiet | None, raised: tuple[float, float], whole: bool
 ) -> Callable[[Tensor], Tensor]:
     """Where the search begins: at what quiet places tell, or by a regression on y."""
-    if (
-        quiet is not None
-        and quiet.trusted
-        and isinstance(noise, StationaryNoise)
-        and noise.isotropic
-    ):
-        return lambda _: start_of(noise, quiet, raised)
-    return lambda some: regression_start(some, noise)
+    # Of many parameters nothing better is known than the quietest places, trusted or not.
+    if quiet is None or not (quiet.trusted or whole):
+        return lambda some: regression_start(some, noise)
+    if not isinstance(noise, StationaryNoise) or not noise.isotropic:
+        return lambda some: regression_start(some, noise)
+    return lambda _: start_of(noise, quiet, raised)
 
 
 def _hidden(y: Tensor, missing: Tensor | None, depth: Depth) -> Tensor | None:

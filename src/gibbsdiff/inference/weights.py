@@ -38,7 +38,7 @@ from torch import Tensor
 from gibbsdiff.diffusion.tweedie import through
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, filtered, half_plane
-from gibbsdiff.noise.covariance import Covariance, NoiseCovariance
+from gibbsdiff.noise.covariance import Covariance, NoiseCovariance, SpectralCovariance
 
 FLOOR = 0.02  # least share of the noise that a place is taken to show
 
@@ -81,14 +81,17 @@ class Sureness:
     modes: float
 
     def shown(self, error: Covariance | None, noise: NoiseCovariance, channels: int) -> Tensor:
-        """1 - e(p)/N̄, (B, 1, H, W), from the error of x in opponent colours; of a grey picture that
-        is shown as colours `channels` is 1, and its luminance alone counts.
+        """1 - e(p)/(g² N̄), (B, 1, H, W), from the error of x in opponent colours; of a grey picture
+        that is shown as colours `channels` is 1, and its luminance alone counts.
         """
         variance = None if error is None else error.pixel_variance()
         if variance is None:
             raise InputError("weights: this denoiser does not say where in a picture it is unsure")
         e = smoothed(variance[:, :channels].mean(1, keepdim=True), self.smoothing)
-        return (1 - e / noise.level.to(e).square().view(-1, 1, 1, 1)).clamp(FLOOR, 1).double()
+        of_noise = noise.level.to(e).square().view(-1, 1, 1, 1)
+        if isinstance(noise, SpectralCovariance) and noise.level_map is not None:
+            of_noise = of_noise * noise.level_map.g.to(e).square()
+        return (1 - e / of_noise).clamp(FLOOR, 1).double()
 
     def weights(self, shown: Tensor, *, together: bool = False) -> Tensor:
         """w of images, or of parts of one picture `together`. The largest is 1: powers of small

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad, unfold
 
 from gibbsdiff.diffusion.calibration import overlap
-from gibbsdiff.diffusion.denoiser import Denoiser
+from gibbsdiff.diffusion.denoiser import Denoiser, NoiseError
 from gibbsdiff.diffusion.error_model import in_every_mode
 from gibbsdiff.diffusion.tweedie import in_bands, phases, through
 from gibbsdiff.errors import InputError
@@ -34,7 +34,7 @@ from gibbsdiff.fourier import (
     half_plane,
     to_opponent,
 )
-from gibbsdiff.inference.observation import ObservationModel
+from gibbsdiff.inference.observation import ObservationModel, stationary
 from gibbsdiff.inference.weights import independent_share, smoothed
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.streams import Key, Streams
@@ -95,16 +95,18 @@ def whitened(
 ) -> Whitened:
     """z of y (B, C, H, W) at φ (1, d), by one call, with its derivative unless it is exact."""
     own = [(i,) for i in range(len(y))] if keys is None else list(keys)
+    noise = stationary(observation.noise)
+    known = denoiser.noise_error(camera=noise.is_camera)
     parts = []
     for b, one in enumerate(y.split(1)):
         rows = torch.tensor([b])
         call = _call(observation, denoiser, one, phi, rows, own[b], seed)
         v = observation.whole_window(rows)
         parts.append(
-            _one(denoiser, one, call, v if v is not None else torch.ones_like(call.e[:1, :1]))
+            _one(known, one, call, v if v is not None else torch.ones_like(call.e[:1, :1]))
         )
     joined = Whitened(*(torch.cat(column) for column in zip(*(p[:-1] for p in parts), strict=True)))
-    return joined._replace(scatter=_scatter(denoiser, y.shape[1]))
+    return joined._replace(scatter=None if denoiser.exact else _scatter(known, y.shape[1]))
 
 
 def _call(
@@ -149,7 +151,7 @@ def _call(
     return Call(mean, E.double() / N, e.double(), N, g.double(), b, moved)
 
 
-def _one(denoiser: Denoiser, y: Tensor, call: Call, v: Tensor) -> Whitened:
+def _one(known: NoiseError | None, y: Tensor, call: Call, v: Tensor) -> Whitened:
     shape, root, half = (y.shape[-2], y.shape[-1]), call.N.rsqrt(), half_plane(y.shape[-2:])
     m = _sureness(call, shape)
     window = m * v
@@ -167,7 +169,7 @@ def _one(denoiser: Denoiser, y: Tensor, call: Call, v: Tensor) -> Whitened:
         # What the probe finds beyond the heads, averaged over bands and in every single mode.
         off = (fft(tried).conj() * fft(error - left_of(filtered(call.b, call.s)))).real / size
         share, in_modes = share + in_bands(off, shape), share + off
-        share = share - _bias(denoiser, share, shape)
+        share = share - _bias(known, share, shape)
     kept = (share < MOST) & (half.k.reshape(shape[0], -1) > 0)
     gain = kept * (1 - share.clamp(0, MOST)).rsqrt()
     expected = window.square() * half.mean(kept.double().flatten(2))[..., None]
@@ -197,9 +199,8 @@ def _sureness(call: Call, shape: Shape) -> Tensor:
     return (sure / sure.amax()).pow(SURENESS)
 
 
-def _bias(denoiser: Denoiser, share: Tensor, shape: Shape) -> Tensor:
+def _bias(known: NoiseError | None, share: Tensor, shape: Shape) -> Tensor:
     """What N̂/N is off by on average, eq. (12), as in the score."""
-    known = denoiser.noise_error()
     if known is None:
         return torch.zeros_like(share)
     rho = known.bias.reshape(-1, len(REFERENCE))[: share.shape[1]].double()
@@ -226,11 +227,9 @@ def sticking_out(y: Tensor, N: Tensor) -> Tensor:
     return torch.minimum(out / (OUT * sd), out / (ALONE * spread.clamp(min=1e-12)))
 
 
-def _scatter(denoiser: Denoiser, channels: int) -> Tensor | None:
+def _scatter(known: NoiseError | None, channels: int) -> Tensor:
     """Cov ρ (8 C, 8 C) in the channels of y; a grey picture is its luminance alone."""
-    if denoiser.exact:
-        return None
-    size, known = channels * len(REFERENCE), denoiser.noise_error()
+    size = channels * len(REFERENCE)
     if known is None:
         return UNKNOWN**2 * torch.eye(size, dtype=torch.float64)
     return known.scatter[:size, :size].double()

@@ -81,6 +81,11 @@ class StationaryNoise(NoiseModel):
         spectra. White noise of std σ has N = σ².
         """
 
+    @property
+    def is_camera(self) -> bool:
+        """Whether it is like that of cameras: spectra by channel, or a level by brightness."""
+        return self.spectra > 1 or bool(self.level_names)
+
     def log_spectra(self, k: Wavevectors, phi: Tensor) -> Tensor:
         """log N(k) with the axis of its spectra: φ (..., d) -> (..., R, M)."""
         log_n = self.log_power(k, phi)
