@@ -32,14 +32,7 @@ from gibbsdiff.inference.model_error import model_error
 from gibbsdiff.inference.newton import told_by
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
-from gibbsdiff.inference.problem import (
-    GIBBS_ONLY,
-    MARGINAL_ONLY,
-    Options,
-    Problem,
-    Starts,
-    how_chains,
-)
+from gibbsdiff.inference.problem import IDLE, Options, Problem, Starts, how_chains
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.search import without_weights
 from gibbsdiff.inference.second_stage import refine
@@ -267,7 +260,7 @@ def _with_known_noise(problem: Problem, options: Options, progress: Progress) ->
     assert problem.known is not None
     if isinstance(options.weights, Tensor):
         raise InputError("weights: the noise is known, and nothing is left to infer but x")
-    if idle := options.given(GIBBS_ONLY | MARGINAL_ONLY):
+    if idle := options.given(IDLE):
         raise InputError(f"{idle[0]}: the noise is known, and nothing is left to infer but x")
     phi = problem.known.expand(options.chains, options.draws, -1)
     posteriors = []
