@@ -8,7 +8,7 @@ from torch import Tensor
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.drawing import best_mean, draw_samples, image_at
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
-from gibbsdiff.inference.problem import GIBBS_ONLY, MARGINAL_ONLY, Options, Problem
+from gibbsdiff.inference.problem import IDLE, Options, Problem
 from gibbsdiff.inference.progress import Progress
 
 
@@ -17,7 +17,7 @@ def with_known_noise(problem: Problem, options: Options, progress: Progress) -> 
     assert problem.known is not None
     if isinstance(options.weights, Tensor):
         raise InputError("weights: the noise is known, and nothing is left to infer but x")
-    if idle := options.given(GIBBS_ONLY | MARGINAL_ONLY):
+    if idle := options.given(IDLE):
         raise InputError(f"{idle[0]}: the noise is known, and nothing is left to infer but x")
     phi = problem.known.expand(options.chains, options.draws, -1)
     posteriors = []

@@ -50,6 +50,7 @@ GIBBS_ONLY = {
     "adaptation": "ours",
 }
 MARGINAL_ONLY = {"second_stage": False, "density": "laplace"}
+IDLE = GIBBS_ONLY | MARGINAL_ONLY  # where the noise is known
 
 
 @dataclass(frozen=True)
