@@ -1,11 +1,14 @@
 """Real camera noise with a truth: PSNR of photographs blind, told the truth's spectra, and by Nam.
 
     python benchmarks/real_noise.py --data CC15 [--noise photo] [--told] [--quiet] [--every 1]
+                                    [--baselines] [--dncnn FILE]
 
 The folder has real/ (one shot), mean/ (the mean of many) and nam/ (the output of Nam et al.'s
 method). Blind is `gibbsdiff.denoise` as it comes. `--told` adds one call that is told the radial
 spectra of real - mean in each opponent channel, `--quiet` one that is told what quiet places say,
-without a search. The last row has the pictures that no number of the prototype was chosen on.
+without a search, `--baselines` BM3D of each channel and non-local means, each with its own
+estimate of the noise, and `--dncnn` the colour-blind DnCNN of its authors. The last row has the
+pictures that no number of the prototype was chosen on.
 """
 
 import argparse
@@ -18,6 +21,7 @@ import torch
 from PIL import Image
 
 import gibbsdiff
+from gibbsdiff.evidence.baselines import bm3d_as_used, load_dncnn, non_local_means
 from gibbsdiff.fourier import REFERENCE, half_plane, power, to_opponent
 from gibbsdiff.inference.quiet import quiet_patches
 from gibbsdiff.inference.quiet_start import RAISED, start_of
@@ -79,9 +83,12 @@ def main():
     parser.add_argument("--told", action="store_true")
     parser.add_argument("--quiet", action="store_true")
     parser.add_argument("--no-blind", action="store_true")
+    parser.add_argument("--baselines", action="store_true")
+    parser.add_argument("--dncnn", type=Path)
     parser.add_argument("--every", type=int, default=1)
     given = parser.parse_args()
     model = load_model(given.model)
+    dncnn = None if given.dncnn is None else load_dncnn(given.dncnn)
     rows, untouched = [], []
     for i, path in enumerate(sorted((given.data / "real").glob("*.png"))):
         if i % given.every:
@@ -92,6 +99,12 @@ def main():
             row["told"] = psnr(one_call(model, y, true_covariance(y - x)), x)
         if given.quiet:
             row["quiet"] = psnr(one_call(model, y, quiet_covariance(y)), x)
+        if given.baselines:
+            channels = [bm3d_as_used(y[0, c : c + 1]) for c in range(3)]
+            row["BM3D"] = psnr(torch.cat(channels)[None], x)
+            row["NLM"] = psnr(non_local_means(y[0])[None], x)
+        if dncnn is not None:
+            row["DnCNN"] = psnr(dncnn(y[0])[None], x)
         if not given.no_blind:
             began = time.perf_counter()
             found = gibbsdiff.denoise(str(path), noise=given.noise, model=given.model)

@@ -16,7 +16,8 @@ SEARCH, REFINE, WHOLE = (
 )
 GIVEN, SAMPLES, CHAINS = "denoising with the given noise", "drawing pictures", "Gibbs chains"
 SIZES = {"chains": 2, "draws": 4, "calls": 2, "noise": "white", "samples": 3}
-MARGINAL = {"method": "marginal", **SIZES}
+CHECK = "checking the noise model"
+MARGINAL = {"method": "marginal", "second_stage": True, **SIZES}
 GIBBS = {"method": "gibbs", "phi_step": conjugate_amplitude, **SIZES}
 KNOWN = {"known": {"sigma": 0.5}, **SIZES}
 
@@ -63,6 +64,7 @@ def denoised(truth, y):
 def test_every_stage_is_told_and_steps_only_grow(denoised, options, stages):
     log = Log()
     result = denoised(log, **options)
+    stages = [*stages, CHECK]
     assert log.stages == stages
     for stage in stages:
         steps = [(step, of) for name, step, of in log.told if name == stage]
@@ -81,7 +83,7 @@ def test_windows_are_told_too(truth):
     _, y = truth.observe((2000, 132), 0.5, -0.5)
     log = Log()
     gibbsdiff.denoise(y, model=truth.GAUSSIAN, samples=1, calls=1, progress=log)
-    assert log.stages == [SEARCH, WHOLE, SAMPLES]
+    assert log.stages == [SEARCH, WHOLE, SAMPLES, CHECK]
 
 
 class CancelledError(Exception):

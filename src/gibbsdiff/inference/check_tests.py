@@ -32,6 +32,7 @@ BLOCKS = 4  # along each side
 LOW = 1 / 16  # |k| from which rows, columns and coherence are looked at: pictures have both
 SMOOTH = 4.0  # pixels (sd) over which the expected variance is smoothed for tails
 WILD = 5.0  # sd beyond which a pixel is an impulse
+SHOWN = 0.3  # of the mean residual's power that a place must have
 NATURAL = 1e-4  # of the pixels of a photograph that look like impulses, give or take half of it
 #: τ/√(s/(1-s)), by benchmarks/check.py on 44 held-out photographs: the largest |z| of model noise
 #: stays below the check's threshold. Rows and columns: some photographs have bands of their own.
@@ -114,10 +115,11 @@ def _groups(w: Whitened, group: Tensor, count: int) -> tuple[Tensor, Tensor]:
     for part in (z2, L, v2, v2.square() / inside / w.z.shape[1]):
         zero = torch.zeros(count, dtype=torch.float64)
         sums.append(zero.index_add(0, group[:, 0].flatten(), part.flatten()))
-    R = sums[0] / sums[1].clamp(min=1e-9 * float(sums[1].max()))
-    R = R / (sums[0].sum() / sums[1].sum())
-    n = sums[2].square() / sums[3].clamp(min=1e-30)
-    return R, n
+    # A group of which the denoiser shows next to nothing tells nothing.
+    told = sums[1] > SHOWN * sums[2] * sums[1].sum() / sums[2].sum()
+    R = torch.where(told, sums[0] / torch.where(told, sums[1], 1.0), 1.0)
+    R = torch.where(told, R / (sums[0][told].sum() / sums[1][told].sum()), 1.0)
+    return R, told * sums[2].square() / sums[3].clamp(min=1e-30)
 
 
 def _by_light(w: Whitened) -> Iterator[Finding]:
@@ -136,7 +138,7 @@ def _by_light(w: Whitened) -> Iterator[Finding]:
             where = f"brightness {float(light[j]):.2f}"
             yield Finding("brightness", "", where, float(R[j]), sd, z, float(light[j]))
     # The trend: a straight line through the logarithms.
-    precision = 1 / (2 / n.clamp(min=1) + tau**2)
+    precision = (n > 0) / (2 / n.clamp(min=1) + tau**2)
     centred = light - (precision * light).sum() / precision.sum()
     slope = float((precision * centred * R.clamp(min=1e-3).log()).sum())
     slope /= float((precision * centred.square()).sum())
@@ -235,8 +237,8 @@ def _eight(w: Whitened) -> Iterator[Finding]:
         phase = torch.arange(shape[axis]) % 8
         group = (phase if axis == -1 else phase[:, None]).expand(shape).expand_as(w.window)
         R, n = _groups(w, group, 8)
-        chi2 = float(((R - 1).square() / (2 / n + tau**2)).sum())
-        sd = float((2 / n + tau**2).mean().sqrt())
+        chi2 = float(((R - 1).square() / (2 / n.clamp(min=1) + tau**2)).sum())
+        sd = float((2 / n.clamp(min=1) + tau**2).mean().sqrt())
         z = ((chi2 / 7) ** (1 / 3) - 1 + 2 / 63) / math.sqrt(2 / 63)
         worst = int((R - 1).abs().argmax())
         yield Finding("blocks", "", f"{kind} {worst} of 8", float(R[worst]), sd, z)

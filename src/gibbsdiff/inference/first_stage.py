@@ -14,6 +14,8 @@ from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.newton import QuietData, climb_from_both_ends, climb_whole
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.quiet import quiet_patches
+from gibbsdiff.inference.quiet_start import start_of
 from gibbsdiff.inference.search import Mode, climb, listen, mode_at, raised_to
 from gibbsdiff.inference.windows import Windows, cut
 
@@ -37,6 +39,67 @@ class Search:
     told: bool = True
 
 
+def _whole(
+    problem: Problem, options: Options, plain: Marginal, start: Tensor, progress: Progress
+) -> tuple[Mode, Tensor, bool]:
+    """Of many parameters: the mode of the whole posterior."""
+    if isinstance(options.weights, Tensor):
+        raise InputError("weights: not for noise with so many parameters")
+    quiet, most = problem.quiet, problem.most_steps
+    if quiet is None or not quiet.trusted:
+        return climb_from_both_ends(plain, start, most, progress)
+    beside = QuietData(quiet, problem.raised)
+    return *climb_whole(plain, beside, start, most, progress=progress), True
+
+
+def _few(
+    problem: Problem,
+    options: Options,
+    plain: Marginal,
+    weighted: Marginal,
+    start: Tensor | None,
+    progress: Progress,
+) -> tuple[Marginal, Mode]:
+    """Of few parameters: by the score alone, where the network is sure or by the weights given."""
+    own, most = problem.denoiser, problem.most_steps
+    rule = problem.listening if own.differentiable and not own.exact else None
+    if rule is not None and isinstance(options.weights, str):
+        marginal, there = listen(plain, rule, start, max(1, 2 * most // 3), progress)
+    else:
+        marginal, there = weighted, climb(weighted, start, most, progress=progress)
+    mode = mode_at(marginal, there)
+    above = _above(plain, mode) if problem.picture and not plain.shared else None
+    if above is None:
+        return marginal, mode
+    there = climb(plain, above, most, progress=progress)
+    if _at_the_floor(plain, there.phi):
+        return marginal, mode
+    found = mode_at(plain, there)
+    return plain, replace(found, calls=found.calls + mode.calls)
+
+
+def _at_the_floor(marginal: Marginal, phi: Tensor) -> bool:
+    """Whether the amplitude of one image is at its lower wall: the network keeps all of y there,
+    and the score says nothing.
+    """
+    noise = marginal.noise
+    if len(phi) > 1 or noise.amplitude not in noise.names:
+        return False
+    i = noise.names.index(noise.amplitude)
+    return bool(phi[0, i] <= noise.low[i] * (1 + 1e-6))
+
+
+def _above(marginal: Marginal, mode: Mode) -> Tensor | None:
+    """Another start for a search that ended at the floor: what quiet places tell, if it is more."""
+    if not _at_the_floor(marginal, mode.phi) or marginal.y.shape[1] not in (1, 3):
+        return None
+    quiet = quiet_patches(marginal.y)
+    if quiet is None or not quiet.trusted or not marginal.noise.isotropic:
+        return None
+    start = start_of(marginal.noise, quiet)
+    return None if _at_the_floor(marginal, start) else start
+
+
 def search(problem: Problem, options: Options, progress: Progress = silent) -> Search:
     """The mode of p(φ | y): of every image, or of all windows of one."""
     windows = cut(problem.y, problem.observation) if problem.by_windows else None
@@ -57,29 +120,16 @@ def search(problem: Problem, options: Options, progress: Progress = silent) -> S
     start = None if problem.start is None else problem.start(y)
     if start is not None and windows is not None:
         start = start.median(0, keepdim=True).values
-    own, plain = problem.denoiser, score()
-    rule = problem.listening if own.differentiable and not own.exact else None
-    most, shares, told = problem.most_steps, None, True
+    plain, shares, told = score(), None, True
     if problem.whole:
-        if isinstance(options.weights, Tensor):
-            raise InputError("weights: not for noise with so many parameters")
         assert start is not None
-        marginal, quiet = plain, problem.quiet
-        if quiet is not None and quiet.trusted:
-            beside = QuietData(quiet, problem.raised)
-            mode, shares = climb_whole(plain, beside, start, most, progress=progress)
-        else:
-            mode, shares, told = climb_from_both_ends(plain, start, most, progress)
-    elif rule is not None and isinstance(options.weights, str):
-        marginal, there = listen(plain, rule, start, max(1, 2 * most // 3), progress)
-        mode = mode_at(marginal, there)
+        marginal, (mode, shares, told) = plain, _whole(problem, options, plain, start, progress)
     else:
         given = options.weights if isinstance(options.weights, Tensor) else None
         if given is not None and windows is not None:
             raise InputError("weights: a map is for pictures up to 512²; φ of this is from windows")
-        marginal = plain if given is None else score(weights=given)
-        there = climb(marginal, start, most, progress=progress)
-        mode = mode_at(marginal, there)
+        weighted = plain if given is None else score(weights=given)
+        marginal, mode = _few(problem, options, plain, weighted, start, progress)
     if problem.least_information is not None:
         least = problem.least_information(mode.phi)
         inverse = torch.linalg.inv(raised_to(torch.linalg.inv(mode.inverse), least))

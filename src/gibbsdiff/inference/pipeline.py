@@ -18,7 +18,6 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.check import with_check
 from gibbsdiff.inference.drawing import (
     best_mean,
-    draw_samples,
     drawn_again,
     given_back,
     image_at,
@@ -27,14 +26,13 @@ from gibbsdiff.inference.drawing import (
 from gibbsdiff.inference.first_stage import Search, search
 from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.gibbs import Settings, gibbs
+from gibbsdiff.inference.known import with_known_noise
 from gibbsdiff.inference.laplace import draw_phi
 from gibbsdiff.inference.model_error import model_error
 from gibbsdiff.inference.newton import told_by
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
 from gibbsdiff.inference.problem import (
-    GIBBS_ONLY,
-    MARGINAL_ONLY,
     Options,
     Problem,
     Starts,
@@ -45,6 +43,7 @@ from gibbsdiff.inference.search import without_weights
 from gibbsdiff.inference.second_stage import refine
 from gibbsdiff.inference.starts import paper_starts, spread
 from gibbsdiff.inference.windows import scale_to_whole
+from gibbsdiff.inference.words import doubts
 from gibbsdiff.mcmc import OURS, PAPER
 from gibbsdiff.streams import Streams
 
@@ -70,7 +69,7 @@ def infer(
         return found
     begun = time.perf_counter()
     if problem.known is not None:
-        found = _with_known_noise(problem, options, progress)
+        found = with_known_noise(problem, options, progress)
     elif options.method == "marginal":
         found = _by_marginal(problem, options, search(problem, options, progress), progress)
     else:
@@ -105,14 +104,9 @@ def _by_marginal(
     posteriors = []
     for b in range(len(problem.y)):
         one, phi = problem.rows([b]), drawn.phi[b]
-        box = torch.stack([problem.noise.low, problem.noise.high])
+        box = box_of_search = torch.stack([problem.noise.low, problem.noise.high])
         own = None if error is None else error[b]
-        how = [stages, f"{drawn.densities[b]} density"]
-        if marginal.observation.weights is not None:
-            sure = isinstance(options.weights, str)
-            how.append("where the network is sure" if sure else "by the weights given")
-        if found.shares is not None:
-            how.append(told_by(found.shares))
+        how = [stages, f"{drawn.densities[b]} density", *_by_whom(found, options)]
         mean, sd, stated, extra = mode.mean[b], mode.sd[b], phi, 0
         if found.windows is not None:
             one = replace(one, observation=found.windows.whole)
@@ -146,10 +140,23 @@ def _by_marginal(
                 calls=calls + extra + samples.calls,
                 ended=bool(mode.ended[b]),
                 interrupted=interrupted,
-                notes=() if found.told else (TEXTURE,),
+                notes=(
+                    *(() if found.told else (TEXTURE,)),
+                    *doubts(problem.noise.names, mode.phi[b], phi, box_of_search),
+                ),
             )
         )
     return posteriors
+
+
+def _by_whom(found: Search, options: Options) -> list[str]:
+    """Where the search listened, or who told it how much."""
+    if found.shares is not None:
+        return [told_by(found.shares)]
+    if found.marginal.observation.weights is None:
+        return []
+    sure = isinstance(options.weights, str)
+    return ["where the network is sure" if sure else "by the weights given"]
 
 
 def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[Posterior]:
@@ -256,44 +263,3 @@ def _starts(
         else:
             rows.append(paper_starts(problem.y[b : b + 1], problem.noise, rng))
     return torch.stack(rows)
-
-
-def _with_known_noise(problem: Problem, options: Options, progress: Progress) -> list[Posterior]:
-    """x | y, φ at one φ: the mean and its error in one call, and samples."""
-    assert problem.known is not None
-    if isinstance(options.weights, Tensor):
-        raise InputError("weights: the noise is known, and nothing is left to infer but x")
-    if idle := options.given(GIBBS_ONLY | MARGINAL_ONLY):
-        raise InputError(f"{idle[0]}: the noise is known, and nothing is left to infer but x")
-    phi = problem.known.expand(options.chains, options.draws, -1)
-    posteriors = []
-    for b in range(len(problem.y)):
-        one = problem.rows([b])
-        progress("denoising with the given noise", 0, 1)
-        mean, sd = image_at(one, problem.known, options.seed)
-        if options.best:
-            mean = best_mean(one, problem.known, options.seed)
-        sampler = options.draw_x(problem.denoiser, problem.process)
-        samples = draw_samples(
-            one, phi, problem.denoiser, sampler, options.samples, options.seed, progress
-        )
-        note = "no uncertainty map: the denoiser says nothing of the error in a pixel"
-        posteriors.append(
-            Posterior(
-                problem.noise.names,
-                phi,
-                problem.y[b],
-                mean,
-                sd,
-                samples=samples.x,
-                noise_power=mean_noise_power(problem.observation, phi, problem.y.dtype),
-                box=torch.stack([problem.noise.low, problem.noise.high]),
-                method="known noise",
-                calls=1 + 8 * options.best + samples.calls,
-                interrupted=samples.interrupted,
-                notes=() if sd is not None else (note,),
-            )
-        )
-        if samples.interrupted:
-            break
-    return posteriors

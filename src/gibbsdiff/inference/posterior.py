@@ -20,6 +20,7 @@ from gibbsdiff.inference.model_check import ModelCheck
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.potential import reflected
 from gibbsdiff.inference.summary import Summary, converged, load_arviz, summarise, table
+from gibbsdiff.inference.words import FEW, level_in_words, spectra_in_words
 from gibbsdiff.streams import Streams
 
 PICKED = 16  # draws of φ that the mean of N_φ is taken over
@@ -145,7 +146,18 @@ class Posterior:
             lines = table(self.rows, chains=self.is_chains, total=self.model_error is not None)
         checked = [] if self.check is None else [self.check.verdict]
         head = f"{self.outcome}: {', '.join(parts)}"
-        return "\n".join([head, *checked, *lines, *self.notes])
+        text = [head, *checked, *self.words, *lines, *self.notes]
+        if self.simpler is not None:
+            text += ["a simpler noise fits as well:", *self.simpler.summary().splitlines()]
+        return "\n".join(text)
+
+    @property
+    def words(self) -> list[str]:
+        """The noise in words, where its parameters are those of a shape."""
+        if self.noise_power is None or len(self.names) <= FEW:
+            return []
+        spectra = spectra_in_words(self.noise_power, self.observed.shape[-1], self.unit)
+        return [*spectra, *level_in_words(self.phi.flatten(0, 1), self.names)]
 
     def __repr__(self) -> str:
         channels, height, width = self.mean.shape

@@ -50,6 +50,7 @@ GIBBS_ONLY = {
     "adaptation": "ours",
 }
 MARGINAL_ONLY = {"second_stage": False, "density": "laplace"}
+IDLE = GIBBS_ONLY | MARGINAL_ONLY  # where the noise is known
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ class Problem:
         least_information: A lower bound on the information at the mode, φ (B, d) -> (B, d, d).
         listening: The rule by which the score is weighted, eq. (14); None: not at all.
         most_steps: Steps of the search, at most.
-        quiet: What quiet places of y tell of the noise.
+        picture: y is a picture of the world, which may have quiet places.
+        quiet: What these tell of the noise.
         raised: Mean and sd of how much more the whole picture has than quiet places, in log power.
         least_level: The weakest noise that the denoiser knows; a picture with less is given back as
             it is.
@@ -89,6 +91,7 @@ class Problem:
     least_information: Callable[[Tensor], Tensor] | None = None
     listening: Sureness | None = None
     most_steps: int = 20
+    picture: bool = False
     quiet: Quiet | None = None
     raised: tuple[float, float] = (0.0, 0.0)
     whole: bool = False

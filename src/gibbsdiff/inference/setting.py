@@ -126,7 +126,7 @@ def picture_problem(
     if isinstance(noise, StationaryNoise) and noise.level_names:
         light = Light.of(brightness(y), None if hidden is None else ~hidden)
     whole = d > FEW and noise.has_gaussian_prior
-    if family.stationary and not everything and denoiser.error_model and y.shape[1] in (1, 3):
+    if whole and not everything and denoiser.error_model and y.shape[1] in (1, 3):
         quiet = quiet_patches(y, None if hidden is None else ~hidden)
     camera = quiet is not None and depth is not None and depth.clipped and processed(quiet)
     raised = RAISED if camera else (0.0, 0.0)
@@ -140,6 +140,7 @@ def picture_problem(
         # Bands of their own have too few modes to leave any out.
         listening=SURE if d <= FEW else None,
         most_steps=WHOLE if whole else FIRST - 1 - d if d <= FEW else MANY,
+        picture=boundary == "open",
         quiet=quiet,
         raised=raised,
         whole=whole,
