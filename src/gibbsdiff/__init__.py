@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from gibbsdiff.inference.gibbs import Settings as Settings
     from gibbsdiff.inference.gibbs import gibbs as gibbs
     from gibbsdiff.inference.marginal import Marginal as Marginal
+    from gibbsdiff.inference.model_check import ModelCheck as ModelCheck
     from gibbsdiff.inference.observation import ObservationModel as ObservationModel
     from gibbsdiff.inference.phi_steps import conjugate_amplitude as conjugate_amplitude
     from gibbsdiff.inference.pipeline import infer as infer
@@ -35,15 +36,20 @@ if TYPE_CHECKING:
     from gibbsdiff.metrics import ssim as ssim
     from gibbsdiff.noise import BandedNoise as BandedNoise
     from gibbsdiff.noise import CMBNoise as CMBNoise
+    from gibbsdiff.noise import LevelledNoise as LevelledNoise
+    from gibbsdiff.noise import Light as Light
     from gibbsdiff.noise import NoiseModel as NoiseModel
     from gibbsdiff.noise import Parameter as Parameter
+    from gibbsdiff.noise import PhotoNoise as PhotoNoise
     from gibbsdiff.noise import PixelCovariance as PixelCovariance
     from gibbsdiff.noise import PixelNoise as PixelNoise
     from gibbsdiff.noise import PowerLawNoise as PowerLawNoise
+    from gibbsdiff.noise import SmoothNoise as SmoothNoise
     from gibbsdiff.noise import SpectralCovariance as SpectralCovariance
     from gibbsdiff.noise import SpectralNoise as SpectralNoise
     from gibbsdiff.noise import StationaryNoise as StationaryNoise
     from gibbsdiff.noise import WhiteNoise as WhiteNoise
+    from gibbsdiff.noise.priors import GaussianPrior as GaussianPrior
     from gibbsdiff.pretrained import load_model as load_model
     from gibbsdiff.streams import Streams as Streams
 
@@ -54,13 +60,18 @@ _HOME = {
     "DiscreteVariancePreserving": "diffusion.process",
     "Estimate": "diffusion.denoiser",
     "GaussianDenoiser": "diffusion.analytic",
+    "GaussianPrior": "noise.priors",
     "InputError": "errors",
+    "LevelledNoise": "noise",
+    "Light": "noise",
     "Marginal": "inference.marginal",
     "MixtureDenoiser": "diffusion.analytic",
+    "ModelCheck": "inference.model_check",
     "NoiseModel": "noise",
     "ObservationModel": "inference.observation",
     "Options": "inference.problem",
     "Parameter": "noise",
+    "PhotoNoise": "noise",
     "PixelCovariance": "noise",
     "PixelNoise": "noise",
     "Posterior": "inference.posterior",
@@ -68,6 +79,7 @@ _HOME = {
     "PowerLawSignal": "diffusion.signal",
     "Problem": "inference.problem",
     "Settings": "inference.gibbs",
+    "SmoothNoise": "noise",
     "SpectralCovariance": "noise",
     "SpectralNoise": "noise",
     "StationaryNoise": "noise",

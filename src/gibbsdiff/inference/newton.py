@@ -2,7 +2,7 @@ r"""Newton steps of the whole posterior of φ: what the score, quiet patches and
 
 Each of the three gives a gradient g and an information J, in the unit box. The denoiser and the
 choice of quiet patches err, though, and both say by how much: nuisances ρ ~ N(0, S) move the score
-by G ρ. Integrated out, such a source tells
+by G ρ. Integrated out, such a source tells, eq. (16),
 
     J_eff = J (J + G S Gᵀ)⁻¹ J,      g_eff = J (J + G S Gᵀ)⁻¹ g
 
