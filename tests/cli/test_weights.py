@@ -60,7 +60,7 @@ def test_a_map_of_ones_is_no_weights_and_any_array_will_do(picture):
 
 
 def test_chains_are_weighted_if_asked_to(denoised):
-    plain, line = denoised(*FEW)
+    plain, line = denoised(*FEW, "--method", "gibbs")
     assert "weighted" not in line
     weighted, line = denoised(*FEW, "--weighted-chains")
     assert "gibbs (weighted likelihood), 2 chains × 4 draws" in line

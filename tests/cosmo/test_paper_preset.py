@@ -97,6 +97,7 @@ def test_every_call_is_at_the_level_of_its_own_chains_current_sigma():
     noise, recorder, found = CMBNoise(sigma=(0.05, 0.07)), Recorder(), mixture(0.06)
     problem = patch_problem(found.y[None], recorder, DUST, noise)
     brief = {"draws": 3, "burn_in": 0, "samples": 0, "warm_up": 40, "transitions": 3}
+    brief |= {"check": False}
     options = Options(chains=2, sampler="ddpm", starts="paper", adaptation="paper", **brief)
     (p,) = pipeline.infer(problem, options)
     begun = problem.paper_starts(found.y[None], Streams(0, [(0, 3, 0), (0, 3, 1)]))

@@ -170,7 +170,7 @@ def test_numbers_far_from_the_models_range_get_a_hint(truth):
 @pytest.mark.parametrize("method", ["marginal", "gibbs"])
 def test_several_pictures_are_as_one_by_one(truth, method):
     options = {"model": truth.GAUSSIAN, "noise": "white", "method": method, "seed": 3}
-    options |= {"chains": 2, "draws": 4, "calls": 2}
+    options |= {"chains": 2, "draws": 4, "calls": 2, "samples": 1}
     if method == "gibbs":
         options["phi_step"] = conjugate_amplitude
     shapes = [(16, 20), (16, 20), (20, 24)]

@@ -44,6 +44,8 @@ def make():
         truth=(0.1, 0.5),
         notes=("one sentence", "and another"),
         check=ModelCheck(False, "no", (BAND,), (BAND,)),
+        keep=(0.2, 0.5),
+        returned=True,
     )
 
 
@@ -64,7 +66,8 @@ def test_every_field_comes_back(tmp_path):
     defaults = {f.name: f.default for f in fields(Posterior)}
     posterior.save(tmp_path / "p.nc")
     again = Posterior.load(tmp_path / "p.nc")
-    for field in fields(Posterior):
+    # A simpler posterior is saved by itself.
+    for field in (f for f in fields(Posterior) if f.name != "simpler"):
         value = getattr(posterior, field.name)
         assert not equal(value, defaults[field.name]), field.name
         assert equal(value, getattr(again, field.name)), field.name

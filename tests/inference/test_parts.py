@@ -118,7 +118,8 @@ def test_what_needs_an_error_model_says_so(y, bare):
 
 
 def test_known_noise_without_error_model_has_no_map(truth, y, bare):
-    p = gibbsdiff.denoise(y, known={"sigma": SIGMA}, noise="white", model=bare, boundary="periodic")
+    how = {"noise": "white", "model": bare, "boundary": "periodic", "samples": 1}
+    p = gibbsdiff.denoise(y, known={"sigma": SIGMA}, **how)
     np.testing.assert_allclose(p.mean, truth.wiener(y, SIGMA, 0.0)[0], atol=1e-9)
     assert p.sd is None
     assert p.notes == ("no uncertainty map: the denoiser says nothing of the error in a pixel",)
