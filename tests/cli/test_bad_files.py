@@ -104,7 +104,7 @@ def test_other_files_of_the_folder_are_still_done(command, tmp_path, monkeypatch
         (["--tile", 8], "'--tile'"),
         (["--noise", "brown"], "'power-law', 'white', 'banded'"),
         (["--method", "magic"], "'auto', 'marginal', 'gibbs'"),
-        (["--sigma", 7], "sigma = 7 is outside its prior range [0.01, 1]"),
+        (["--sigma", 7], "sigma = 7 is outside its prior range [0.001, 1]"),
         (["--sigma", "nan"], "sigma = nan is outside"),
         (["--phi", 3], "phi = 3 is outside its prior range [-1, 1]"),
         (["--phi", 0, "--sigma", 0.1, "--noise", "white"], "has no parameter 'phi'"),

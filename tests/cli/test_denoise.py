@@ -82,7 +82,7 @@ def test_a_folder_names_what_it_skips(command, tmp_path):
 def test_sigma_in_levels_gets_a_hint(command, tmp_path, sigma, words):
     save(tmp_path / "a.png")
     line = command("denoise", tmp_path / "a.png", "--sigma", sigma).refusal()
-    assert f"sigma = {sigma} is outside its prior range [0.01, 1]; σ is in {words}" in line
+    assert f"sigma = {sigma} is outside its prior range [0.001, 1]; σ is in {words}" in line
     plain = command("denoise", tmp_path / "a.png", "--sigma", 0.001).refusal()
     assert "levels" not in plain
 

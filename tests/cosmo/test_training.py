@@ -195,7 +195,9 @@ def test_white_noise_has_the_level_that_the_network_is_given():
     assert 0.98 < float(u.max()) <= 1
     # It is told as white noise: ½ log N = log level at all reference frequencies.
     told = noise.descriptor.double()
-    assert torch.allclose(told, torch.log(noise.level.double())[:, None].expand_as(told), atol=1e-5)
+    assert torch.allclose(
+        told, torch.log(noise.level.double())[:, None, None].expand_as(told), atol=1e-5
+    )
 
 
 def test_a_dust_network_is_trained_under_white_noise(data, tmp_path):

@@ -84,7 +84,7 @@ def interrupted_at(wanted, reached):
 
 def test_an_interrupted_picture_is_marked_and_one_without_a_result_is_not_written(tmp_path):
     save(tmp_path / "a.png", NOISY[:32, :32])
-    options = {"method": "marginal", "calls": 1, "samples": 0}
+    options = {"method": "marginal", "second_stage": True, "calls": 1, "samples": 0}
     reached = []
     search = interrupted_at("searching for the noise", reached)
     with pytest.raises(KeyboardInterrupt):

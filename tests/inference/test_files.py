@@ -267,9 +267,9 @@ def test_the_same_seed_gives_the_same_files(command, tmp_path):
     assert not np.array_equal(made[0][1], made[2][1])
 
 
-def test_a_small_picture_goes_to_gibbs_and_gets_a_report(command, tmp_path):
+def test_a_small_picture_by_gibbs_gets_a_report(command, tmp_path):
     save_image(tmp_path / "a.png", levels(NOISY[:48, :48]))
-    few = ("--chains", 2, "--draws", 4, "--calls", 1)
+    few = ("--method", "gibbs", "--chains", 2, "--draws", 4, "--calls", 1)
     result = command("denoise", tmp_path / "a.png", *few)
     assert result.code == 0, result.stderr
     assert "NOT CONVERGED: gibbs, 2 chains × 4 draws" in result.stdout

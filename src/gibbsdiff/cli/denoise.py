@@ -81,7 +81,7 @@ def denoise(
         Noise | None,
         typer.Option(
             help="Family of the noise. auto: photo, and the simplest that fits as well. Default: "
-            "auto; power-law with --sigma, --phi or a preset."
+            "auto; power-law with --sigma, --phi, or options of chains and of the search for them."
         ),
     ] = None,
     sigma: Annotated[
@@ -180,8 +180,9 @@ def denoise(
     }
     how = _method(method, _given(of_marginal), _given(of_gibbs))
     if noise is None:
+        few = how == Method.gibbs or weights is not None or bool(_given(of_marginal))
         plain = preset is not None or sigma is not None or phi is not None
-        noise = Noise.power_law if plain else Noise.auto
+        noise = Noise.power_law if few or plain else Noise.auto
     known = {n: v for n, v in (("sigma", sigma), ("phi", phi)) if v is not None}
     if _is_all_known(noise, known) and (idle := _given(of_both | of_marginal | of_gibbs)):
         raise InputError(f"{idle[0]}: the noise is given, and nothing is left to infer but x")

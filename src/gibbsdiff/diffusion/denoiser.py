@@ -55,6 +55,8 @@ class Denoiser(ABC):
     """Whether PyTorch can differentiate D by z, as eq. (13) does."""
     adaptable: bool = False
     """Whether `adapted` corrects the error model for one image."""
+    camera: bool = False
+    """Whether it knows noise like that of cameras: spectra by channel, and level maps."""
     scatter: Tensor | None = None
     """Cov ρ of eq. (12), (8 C, 8 C), channels outermost; None: its error model is exact."""
     dtype: torch.dtype | None = None
@@ -115,7 +117,15 @@ class _FromCallable(nn.Module, Denoiser):
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__()
         self.function = function
-        kept = ("channels", "error_model", "exact", "differentiable", "adaptable", "process")
+        kept = (
+            "channels",
+            "error_model",
+            "exact",
+            "differentiable",
+            "adaptable",
+            "camera",
+            "process",
+        )
         for name in (*kept, "scatter"):
             if hasattr(function, name):
                 setattr(self, name, getattr(function, name))

@@ -60,6 +60,7 @@ class SpectralDenoiser(nn.Module, Denoiser):
         self.tile = tile
         self.probe = probe
         self.channels = network.channels
+        self.camera = network.told > 1 and network.level_plane
         self._adapted_from: str | None = None
 
     @property

@@ -155,6 +155,8 @@ def denoise(
     denoiser = load(source) if isinstance(source, str | Path) else as_denoiser(source)
     denoiser = denoiser_for(preset, on_device(denoiser, device))
     kept = _kept(keep)
+    if noise == AUTO and not denoiser.camera:
+        noise = "power-law"  # all that it knows
 
     def setting(given: Given, family: str | NoiseModel) -> tuple[Problem, Tensor | None]:
         depth = depth_of(given.encoding.dtype)

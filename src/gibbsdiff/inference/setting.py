@@ -6,10 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.clipped import hidden_places
 from gibbsdiff.inference.encoding import check_range, observation
 from gibbsdiff.inference.observation import ObservationModel, taper
 from gibbsdiff.inference.problem import Options, Problem
@@ -44,7 +46,6 @@ TILE = 1024  # pictures larger than this are shown to the network in tiles
 WEAKEST = 1e-3  # σ that the noise of a file may have, a quarter of a level of 8 bits
 NO_ROUNDING = 1e-8  # variance of what a float file may have been rounded to
 LEAST_LEVEL = 0.003  # of the noise that the networks for pictures were trained on
-FULL = 0.2  # of the pixels: more of them at an end of the range are no accident of noise
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,8 @@ def picture_problem(
         if tile and in_tiles is denoiser:
             raise InputError("tile: this denoiser sees whole pictures only")
         denoiser = in_tiles
-    hidden = _hidden(y, missing, depth or Depth())
+    clipped = depth is not None and depth.clipped
+    hidden = hidden_places(y, missing) if clipped else missing
     window = None
     if family.stationary:
         window = taper(shape, hidden) if boundary == "open" else None
@@ -127,8 +129,9 @@ def picture_problem(
         light = Light.of(brightness(y), None if hidden is None else ~hidden)
     whole = d > FEW and noise.has_gaussian_prior
     if whole and not everything and denoiser.error_model and y.shape[1] in (1, 3):
-        quiet = quiet_patches(y, None if hidden is None else ~hidden)
-    camera = quiet is not None and depth is not None and depth.clipped and processed(quiet)
+        every = torch.ones(shape, dtype=torch.bool) if clipped else None
+        quiet = quiet_patches(y, every if hidden is None else ~hidden)
+    camera = quiet is not None and clipped and processed(quiet)
     raised = RAISED if camera else (0.0, 0.0)
     return Problem(
         y,
@@ -160,7 +163,8 @@ def options_of(
     """
     pixels = problem.y.shape[-2] * problem.y.shape[-1]
     if method == "auto":
-        method = "marginal" if problem.searchable or problem.known is not None else "gibbs"
+        method = "marginal" if problem.searchable and problem.known is None else "gibbs"
+        method = "marginal" if others.get("best") else method
     large = method == "marginal" and pixels > LARGE
     if large and problem.observation.window is not None and problem.known is None:
         most = problem.most_steps if problem.whole else 20
@@ -168,7 +172,7 @@ def options_of(
     options = Options(
         method="marginal" if method == "marginal" else "gibbs",
         second_stage=bool(second_stage),
-        samples=int(method == "gibbs") if samples is None else samples,
+        samples=int(method == "gibbs" and problem.known is None) if samples is None else samples,
         **others,
     )
     return problem, options
@@ -184,18 +188,6 @@ def _start(
     if not isinstance(noise, StationaryNoise) or not noise.isotropic:
         return lambda some: regression_start(some, noise)
     return lambda _: start_of(noise, quiet, raised)
-
-
-def _hidden(y: Tensor, missing: Tensor | None, depth: Depth) -> Tensor | None:
-    """Pixels (H, W) that say nothing of the noise: missing, or at an end of the range, where it was
-    cut off; None if there are none. A picture that is mostly at an end was made so.
-    """
-    if not depth.clipped:
-        return missing
-    cut = ((y <= 0) | (y >= 1)).any(1)[0]
-    if not bool(cut.any()) or float(cut.double().mean()) > FULL:
-        return missing
-    return cut if missing is None else cut | missing
 
 
 def _levels(depth: Depth) -> tuple[float, float]:

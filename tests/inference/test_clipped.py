@@ -1,0 +1,66 @@
+"""Places where noise was cut off, and pictures that were drawn at the ends of the range."""
+
+import math
+
+import pytest
+import torch
+
+from gibbsdiff.inference.clipped import ENOUGH, hidden_places, made_so
+
+
+def noise(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed)).double()
+
+
+def normal(t):
+    density = math.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+    return density, float(torch.special.ndtr(torch.tensor(-t).double()))
+
+
+@pytest.mark.parametrize("t", [0.5, 1.0, 2.0])
+def test_leaving_out_pixels_loses_more_noise_than_leaving_them(t):
+    """The two losses of the module's docstring, against draws."""
+    density, below = normal(t)
+    mean = density - t * below
+    stays = below * (1 - t * t) + t * density + mean**2
+    ratio = density / (1 - below)
+    left_out = t * ratio + ratio**2
+    eps = noise(400_000)
+    assert float(eps.clamp(min=-t).var()) == pytest.approx(1 - stays, abs=0.008)
+    assert float(eps[eps > -t].var()) == pytest.approx(1 - left_out, abs=0.008)
+    assert left_out > stays
+
+
+def test_dark_places_are_hidden_and_others_are_whole():
+    x = torch.full((1, 3, 64, 64), 0.5).double()
+    x[..., :20] = 0.0  # half of its noise is cut off
+    x[..., 40:] = 0.16  # two sd above 0: a few pixels are at 0
+    y = (x + 0.08 * noise(1, 3, 64, 64)).clamp(0, 1)
+    hidden = hidden_places(y)
+    assert bool((y[0, :, :, 40:] == 0).any())
+    assert bool(hidden[:, :18].all())
+    assert not bool(hidden[:, 26:].any())
+    missing = torch.zeros(64, 64, dtype=torch.bool)
+    missing[5, 60] = True
+    assert torch.equal(hidden_places(y, missing), hidden | missing)
+    assert hidden_places(y.clamp(0.01, 0.99)) is None
+
+
+def test_a_picture_is_not_hidden_altogether():
+    y = (0.08 * noise(1, 3, 64, 64)).clamp(0, 1)
+    y[..., : int(64 * ENOUGH) - 6] += 0.5
+    assert hidden_places(y) is None
+
+
+def test_a_drawing_on_white_paper_was_made_so():
+    letters = (noise(1, 1, 64, 64) > 1.5).double()
+    text = (1 - letters).expand(1, 3, 64, 64)
+    assert made_so(text)
+    assert hidden_places(text) is None
+    flat = torch.ones(1, 3, 64, 64).double()
+    flat[..., 30:] = torch.tensor([0.8, 0.3, 0.2]).double().view(1, 3, 1, 1)
+    assert made_so(flat)
+    photo = flat + 0.02 * noise(1, 3, 64, 64)
+    photo[..., :30] = 1.0  # overexposed, and noise elsewhere
+    assert not made_so(photo.clamp(0, 1))
+    assert not made_so((1 + 0.1 * noise(1, 3, 64, 64)).clamp(0, 1))
