@@ -157,7 +157,7 @@ class Posterior:
         if self.noise_power is None or len(self.names) <= FEW:
             return []
         spectra = spectra_in_words(self.noise_power, self.observed.shape[-1], self.unit)
-        return [*spectra, *level_in_words(self.phi.flatten(0, 1), self.names)]
+        return [*spectra, *level_in_words(self.widened().phi.flatten(0, 1), self.names)]
 
     def __repr__(self) -> str:
         channels, height, width = self.mean.shape
