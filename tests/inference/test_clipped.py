@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from gibbsdiff.inference.clipped import ENOUGH, hidden_places, made_so
+from gibbsdiff.inference.clipped import ENOUGH, hidden_places, made_so, without_noise
 
 
 def noise(*shape, seed=0):
@@ -43,7 +43,9 @@ def test_dark_places_are_hidden_and_others_are_whole():
     missing = torch.zeros(64, 64, dtype=torch.bool)
     missing[5, 60] = True
     assert torch.equal(hidden_places(y, missing), hidden | missing)
-    assert hidden_places(y.clamp(0.01, 0.99)) is None
+    off = 0.004 + 0.99 * y  # as JPEG leaves them
+    assert bool(hidden_places(off)[:, :16].float().mean() > 0.9)
+    assert hidden_places((0.5 + 0.05 * noise(1, 3, 64, 64)).clamp(0, 1)) is None
 
 
 def test_a_picture_is_not_hidden_altogether():
@@ -64,3 +66,18 @@ def test_a_drawing_on_white_paper_was_made_so():
     photo[..., :30] = 1.0  # overexposed, and noise elsewhere
     assert not made_so(photo.clamp(0, 1))
     assert not made_so((1 + 0.1 * noise(1, 3, 64, 64)).clamp(0, 1))
+
+
+def test_noise_of_a_level_makes_neighbours_differ():
+    ramp = torch.linspace(40, 200, 64).double().expand(1, 3, 64, 64)
+    assert without_noise((torch.linspace(40, 60, 64).double().expand(1, 3, 64, 64)).round() / 255)
+    for channels in (1, 3):
+        noisy = ramp[:, :channels] + 0.75 * noise(1, channels, 64, 64)
+        assert not without_noise(noisy.round() / 255)
+        even = 100 + 0.75 * noise(1, channels, 64, 64)
+        assert not without_noise(even.round() / 255)
+    text = (noise(1, 1, 64, 64) < 1.5).double().expand(1, 3, 64, 64)
+    assert without_noise(text)
+    overexposed = (even.round() / 255).expand(1, 3, 64, 64).clone()
+    overexposed[..., :20] = 1.0
+    assert not without_noise(overexposed)

@@ -10,7 +10,8 @@ from gibbsdiff import Estimate, ObservationModel, Posterior, PowerLawNoise, Prob
 from gibbsdiff.diffusion.denoiser import as_denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import half_plane, to_opponent
-from gibbsdiff.inference.drawing import best_mean, given_back, image_at
+from gibbsdiff.inference.drawing import at_once, best_mean, given_back, image_at
+from gibbsdiff.inference.problem import Options
 from gibbsdiff.inference.setting import depth_of, family_of, picture_problem
 from gibbsdiff.inference.simpler import could_be
 from gibbsdiff.noise import LevelledNoise, PhotoNoise, WhiteNoise
@@ -58,6 +59,26 @@ def test_noise_weaker_than_any_known_leaves_the_picture():
     assert float(found.sd.mean()) == pytest.approx(0.002)
     assert "given back as it is" in found.notes[-1]
     assert not given_back(posterior(noise_power=4 * power), 0.003).returned
+
+
+@pytest.mark.parametrize("family", ["photo", "white", "power-law"])
+def test_a_drawing_is_given_back_at_once(family):
+    values = torch.ones(3, 32, 40)
+    values[:, 8:20, 5:30] = torch.tensor([0.2, 0.4, 0.8]).view(3, 1, 1)
+    even, depth = as_denoiser(lambda z, noise: Estimate(z / 2)), depth_of("uint8")
+    noise = family_of(family, 3, depth)
+    made, _ = picture_problem(values, noise, {}, even, on_unit_range=True, depth=depth)
+    options = Options("marginal", samples=0)
+    found = at_once(made, options)
+    assert found.returned
+    assert torch.equal(found.mean, values)
+    assert found.level < made.least_level
+    assert "given back as it is" in found.notes[0]
+    grain = 0.02 * torch.randn(3, 32, 40, generator=torch.Generator().manual_seed(5))
+    noisy, _ = picture_problem(
+        (values + grain).clamp(0, 1), noise, {}, even, on_unit_range=True, depth=depth
+    )
+    assert at_once(noisy, options) is None
 
 
 def test_saturated_places_have_no_weight():

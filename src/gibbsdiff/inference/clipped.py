@@ -12,6 +12,7 @@ end; elsewhere what is lost goes with the brightness, and a level map says it.
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d
 
@@ -19,20 +20,26 @@ SIDE = 9  # of a place, that of `brightness`
 SHARE = 0.3  # of a channel of a place at an end: there t < ½, and half of the power is lost
 ENOUGH = 0.3  # of the picture must be left
 SOLID = (0.2, 0.5)  # of the picture at an end without a gap: perhaps made so, and surely
-EQUAL = 0.3  # of neighbours elsewhere: there is no noise between these
+EQUAL, MOST = 0.3, 0.5  # of neighbours: there is no noise between these
 
 
 def hidden_places(y: Tensor, missing: Tensor | None = None) -> Tensor | None:
     """Pixels (H, W) of y (1, C, H, W) on [0, 1] that say nothing of the noise: missing, or in a
     place where many are at an end of the range; None if there are none.
     """
-    ends = ((y <= 0) | (y >= 1)).double()
-    mean = avg_pool2d(ends, SIDE, 1, SIDE // 2, count_include_pad=False)
-    places = mean.amax(1)[0] > SHARE
+    cut = _mean(((y <= 0) | (y >= 1)).double()) > SHARE
+    # JPEG moves pixels off the ends again: there the mean is less than an sd away from one.
+    mean = _mean(y.double())
+    sd = (_mean(y.double().square()) - mean.square()).clamp(min=0).sqrt()
+    places = (cut | (torch.minimum(mean, 1 - mean) < sd)).any(1)[0]
     part = float(places.double().mean())
     if part == 0 or part > 1 - ENOUGH or made_so(y):
         return missing
     return places if missing is None else places | missing
+
+
+def _mean(x: Tensor) -> Tensor:
+    return avg_pool2d(x, SIDE, 1, SIDE // 2, count_include_pad=False)
 
 
 def made_so(y: Tensor) -> bool:
@@ -45,6 +52,23 @@ def made_so(y: Tensor) -> bool:
     if share <= SOLID[0] or share > SOLID[1]:
         return share > SOLID[0]
     # A photograph may be overexposed in part; elsewhere it has noise.
-    inside = ~ends[:, 1:] & ~ends[:, :-1]
-    equal = (y[0, :, :, 1:] == y[0, :, :, :-1]).all(0) & inside
-    return float(equal.sum()) > EQUAL * max(1.0, float(inside.sum()))
+    return _equal(y, ~ends) > EQUAL
+
+
+def without_noise(y: Tensor) -> bool:
+    """Whether most neighbours in a picture of integers are equal: drawings, screens, letters. Noise
+    of one level makes them so in less than a third.
+    """
+    ends = ((y <= 0).all(1) | (y >= 1).all(1))[0]
+    return _equal(y, torch.ones_like(ends) if made_so(y) else ~ends) > MOST
+
+
+def _equal(y: Tensor, seen: Tensor) -> float:
+    """The share of neighbours that are equal in all channels, along rows or columns: the less."""
+    shares = []
+    for axis in (-1, -2):
+        n = y.shape[axis]
+        same = (y.narrow(axis, 1, n - 1) == y.narrow(axis, 0, n - 1)).all(1)[0]
+        both = seen.narrow(axis, 1, n - 1) & seen.narrow(axis, 0, n - 1)
+        shares.append(float((same & both).sum()) / max(1.0, float(both.sum())))
+    return min(shares)

@@ -15,6 +15,7 @@ from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.drawing import at_once
 from gibbsdiff.inference.encoding import Given, is_several, read
 from gibbsdiff.inference.laplace import Density
 from gibbsdiff.inference.phi_steps import PhiStep
@@ -214,7 +215,8 @@ def _one(
 
     def posterior_of(family: str | NoiseModel) -> Posterior:
         problem, missing = setting(given, family)
-        (found,) = infer(*options(problem), progress)
+        chosen = options(problem)
+        found = at_once(*chosen) or infer(*chosen, progress)[0]
         return _in_its_type(replace(found, missing=missing, keep=keep), given)
 
     if noise != AUTO:

@@ -13,7 +13,7 @@ from torch import Tensor
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.inference.matched import matched
-from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.posterior import Posterior, mean_noise_power
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.uncertainty import pixel_sd
@@ -76,6 +76,34 @@ def given_back(posterior: Posterior, least: float) -> Posterior:
     y = posterior.observed
     sd = torch.full_like(y, level)
     return replace(posterior, mean=y, sd=sd, returned=True, notes=(*posterior.notes, note))
+
+
+def at_once(problem: Problem, options: Options) -> Posterior | None:
+    """The picture as it is, where it says by itself that it has no noise; None where it does not,
+    or where its noise has no level that could be next to nothing.
+    """
+    noise = problem.noise
+    levels = [i for i, name in enumerate(noise.names) if name in ("sigma", "log_sigma")]
+    if not problem.noiseless or not levels or len(problem.y) > 1:
+        return None
+    phi = (noise.low + noise.high)[None] / 2
+    phi[:, levels] = noise.low[levels]
+    phi = phi.expand(options.chains, options.draws, -1)
+    y = problem.y[0]
+    note = "most neighbouring pixels are equal, there is no noise between them: "
+    return Posterior(
+        noise.names,
+        phi,
+        y,
+        y,
+        torch.full_like(y, problem.least_level),
+        noise_power=mean_noise_power(problem.observation, phi, y.dtype),
+        box=torch.stack([noise.low, noise.high]),
+        method="marginal",
+        how=("no search",),
+        returned=True,
+        notes=(note + "the picture is given back as it is",),
+    )
 
 
 def draw_samples(

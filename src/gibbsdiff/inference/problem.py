@@ -74,6 +74,7 @@ class Problem:
         raised: Mean and sd of how much more the whole picture has than quiet places, in log power.
         least_level: The weakest noise that the denoiser knows; a picture with less is given back as
             it is.
+        noiseless: Most neighbours in y are equal: it is given back at once, without a search.
         whole: The search is for the mode of the whole posterior: score, quiet places and prior.
         by_windows: φ of one large picture comes from windows of it.
         keys: Names of the images' random streams; by default (i,).
@@ -96,6 +97,7 @@ class Problem:
     raised: tuple[float, float] = (0.0, 0.0)
     whole: bool = False
     least_level: float = 0.0
+    noiseless: bool = False
     by_windows: bool = False
     keys: tuple[Key, ...] = ()
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.inference.clipped import hidden_places
+from gibbsdiff.inference.clipped import hidden_places, without_noise
 from gibbsdiff.inference.encoding import check_range, observation
 from gibbsdiff.inference.observation import ObservationModel, taper
 from gibbsdiff.inference.problem import Options, Problem
@@ -148,6 +148,7 @@ def picture_problem(
         raised=raised,
         whole=whole,
         least_level=LEAST_LEVEL if on_unit_range else 0.0,
+        noiseless=on_unit_range and clipped and not known and without_noise(y),
     ), missing
 
 
