@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from gibbsdiff import Estimate, ObservationModel, Posterior, PowerLawNoise, Problem
+from gibbsdiff import Estimate, ObservationModel, Posterior, PowerLawNoise, Problem, denoise
 from gibbsdiff.diffusion.denoiser import as_denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import half_plane, to_opponent
@@ -131,3 +131,9 @@ def test_white_noise_is_inside_photographs_noise():
     phi[0, [3, 9]], phi[0, [4, 10]], phi[0, 0] = 1.6, -12.0, math.log(0.1)
     white = WhiteNoise().power((16, 12), torch.tensor([[0.1]]).double())
     assert torch.allclose(photo.power((16, 12), phi), white.expand(-1, 3, -1, -1), rtol=1e-4)
+
+
+def test_a_second_stage_is_refused_where_the_level_goes_with_brightness():
+    y = torch.rand(3, 40, 40, generator=torch.Generator().manual_seed(4))
+    with pytest.raises(InputError, match="second_stage: not for noise whose level"):
+        denoise(y, noise="photo", second_stage=True)

@@ -23,6 +23,8 @@ def check_fit(problem: Problem, options: Options) -> None:
             raise InputError(
                 "starts: around the marginal mode needs a denoiser with an error model"
             )
+    if options.second_stage and problem.observation.levelled:
+        raise InputError("second_stage: not for noise whose level goes with the brightness")
     check_levels(problem, options)
 
 
