@@ -43,8 +43,6 @@ def test_dark_places_are_hidden_and_others_are_whole():
     missing = torch.zeros(64, 64, dtype=torch.bool)
     missing[5, 60] = True
     assert torch.equal(hidden_places(y, missing), hidden | missing)
-    off = 0.004 + 0.99 * y  # as JPEG leaves them
-    assert bool(hidden_places(off)[:, :16].float().mean() > 0.9)
     assert hidden_places((0.5 + 0.05 * noise(1, 3, 64, 64)).clamp(0, 1)) is None
 
 
