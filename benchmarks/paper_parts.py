@@ -122,7 +122,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", help="folder of test images; without it, only the table is made")
     parser.add_argument("--paper-model", default="paper-natural-small", help="an ε-network")
-    parser.add_argument("--our-model", default="natural", help="a spectral network")
+    parser.add_argument("--our-model", default="natural-fast", help="a spectral network")
     parser.add_argument("--words", default="", help="what the table says of the two networks")
     parser.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS))
     parser.add_argument("--images", type=int, default=3)
