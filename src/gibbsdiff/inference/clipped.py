@@ -18,7 +18,7 @@ from torch.nn.functional import avg_pool2d
 
 SIDE = 9  # of a place, that of `brightness`
 SHARE = 0.3  # of a channel of a place at an end: there t < ½, and half of the power is lost
-ENOUGH = 0.3  # of the picture must be left
+ENOUGH = 0.8  # of the picture must be left: with less, what is left is not like the rest
 SOLID = (0.2, 0.5)  # of the picture at an end without a gap: perhaps made so, and surely
 EQUAL, MOST = 0.3, 0.5  # of neighbours: there is no noise between these
 

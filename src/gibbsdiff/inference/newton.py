@@ -25,7 +25,7 @@ from gibbsdiff.inference.marginal import Marginal, Score
 from gibbsdiff.inference.model_error import score_by_rho
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.quiet import Quiet
-from gibbsdiff.inference.quiet_start import CURVE_SD, octave_changes
+from gibbsdiff.inference.quiet_start import CURVE_SD
 from gibbsdiff.inference.search import (
     SEARCH,
     Mode,
@@ -112,7 +112,7 @@ def by_score(marginal: Marginal, phi: Tensor, score: Score) -> Told:
         G = score_by_rho(marginal, phi, score.at)
         own = known.scatter[: G.shape[-1], : G.shape[-1]].double()
         error = G @ own @ G.mT + _error_of_level(marginal, score)
-    return Told(score.gradient - _slope_of_prior(marginal, phi), J, error)
+    return Told(score.gradient - by_prior(marginal, phi)[0], J, error)
 
 
 def _error_of_level(marginal: Marginal, score: Score) -> Tensor:
@@ -132,34 +132,16 @@ def _error_of_level(marginal: Marginal, score: Score) -> Tensor:
 
 
 def by_prior(marginal: Marginal, phi: Tensor) -> tuple[Tensor, Tensor]:
-    """∂ log p(φ)/∂u and Λ, in the unit box, with spectra that are flat at large scales: a sum of
-    squares, `octave_changes`, by Gauss and Newton.
-    """
+    """∂ log p(φ)/∂u and Λ, in the unit box."""
     noise, width = marginal.noise, marginal.width
-    shape = marginal.observation.shape
     curvature = (width[:, None] * noise.prior_curvature() * width).expand(len(phi), -1, -1)
-    r, rows = octave_changes(noise, shape, phi), []
     with torch.enable_grad():
         at = phi.detach().requires_grad_()
-        for change in octave_changes(noise, shape, at).sum(0):
-            rows.append(torch.autograd.grad(change, at, retain_graph=True)[0] * width)
-    gradient = _slope_of_prior(marginal, phi)
-    if rows:
-        R = torch.stack(rows, 1)
-        gradient = gradient - torch.einsum("bn,bnd->bd", r, R)
-        curvature = curvature + R.mT @ R
-    return gradient, curvature
-
-
-def _slope_of_prior(marginal: Marginal, phi: Tensor) -> Tensor:
-    """∂ log p(φ)/∂u of the family's own prior."""
-    with torch.enable_grad():
-        at = phi.detach().requires_grad_()
-        value = marginal.noise.log_prior(at).sum()
+        value = noise.log_prior(at).sum()
         if not value.requires_grad:
-            return torch.zeros_like(phi)
+            return torch.zeros_like(phi), curvature
         (gradient,) = torch.autograd.grad(value, at)
-    return gradient * marginal.width
+    return gradient * width, curvature
 
 
 def climb_whole(

@@ -20,7 +20,7 @@ from gibbsdiff.streams import Streams
 #: noise reduction and JPEG take it away; mean and sd over cameras.
 RAISED = (0.45, 0.2)
 OCTAVE = 0.35  # sd of the change of log N from octave to octave at large scales
-RISE = (0.35, 1 / 24)  # the same in chroma, which rises down to this |k|
+RISE = (0.8, 1 / 24)  # the same in chroma, which rises down to this |k|
 FLAT_BELOW = 1 / 6
 CURVE_SD = torch.tensor([0.25, 0.8])  # of (a, b), at least: not brightness alone sets the level
 GONE = 1.5  # in log power, from |k| = 0.15 to 0.5 and above
