@@ -8,7 +8,7 @@ method). Blind is `gibbsdiff.denoise` as it comes. `--told` adds one call that i
 spectra of real - mean in each opponent channel, `--quiet` one that is told what quiet places say,
 without a search, `--baselines` BM3D of each channel and non-local means, each with its own
 estimate of the noise, and `--dncnn` the colour-blind DnCNN of its authors. The last row has the
-pictures that no number of the prototype was chosen on.
+pictures that no number of the first quiet places was chosen on.
 """
 
 import argparse
