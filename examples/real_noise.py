@@ -40,6 +40,7 @@ CAMERAS = {
         **{"floor_c": -6.0, "a": -0.6, "b": 0.4},
     },
 }
+BANDS = ((0.02, 0.1), (0.1, 0.2), (0.2, 0.4), (0.4, 0.6))
 CHANNELS = ("luma", "red-blue chroma", "green chroma")
 
 
@@ -76,6 +77,11 @@ def main(path: str) -> None:
             axis.set_axis_off()
         put_in = by_radius(power(to_opponent((p.observed - x)[None]))[0])
         found = by_radius(p.noise_power)
+        print(f"PSNR {before:.1f} -> {after:.1f} dB; √N found over put in, by band and channel:")
+        for low, high in BANDS:
+            seen = torch.from_numpy((k >= low) & (k < high))
+            ratios = (found[:, seen] / put_in[:, seen]).sqrt().mean(1).tolist()
+            print(f"  |k| {low} to {high}: " + ", ".join(f"{r:.2f}" for r in ratios))
         for c, colour in enumerate((BLUE, VERMILION, GREEN)):
             row[2].loglog(k, put_in[c].sqrt(), ".", ms=3, color=colour, alpha=0.6)
             row[2].loglog(k, found[c].sqrt(), color=colour, lw=1.4, label=CHANNELS[c])
