@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
+from gibbsdiff.cli import denoise_options as option
 from gibbsdiff.cli.app import app, say
+from gibbsdiff.cli.denoise_options import Boundary, Method, Noise
 from gibbsdiff.cli.parts import (
     Mean,
     Model,
@@ -24,133 +25,42 @@ from gibbsdiff.cli.parts import (
 from gibbsdiff.errors import InputError
 
 
-class Method(StrEnum):
-    """How φ is found."""
-
-    auto = "auto"
-    marginal = "marginal"
-    gibbs = "gibbs"
-
-
-class Noise(StrEnum):
-    """What the noise may be."""
-
-    auto = "auto"
-    photo = "photo"
-    curves = "curves"
-    power_law = "power-law"
-    white = "white"
-    banded = "banded"
-
-
-class Boundary(StrEnum):
-    """What lies beyond the border."""
-
-    open = "open"
-    periodic = "periodic"
-
-
-class Density(StrEnum):
-    """What the marginal method draws φ from."""
-
-    laplace = "laplace"
-    polynomial = "polynomial"
-
-
 @app.command()
 def denoise(
-    pictures: Annotated[
-        list[str],
-        typer.Argument(
-            help="Files, folders or globs: PNG JPEG WebP TIFF FITS NPY. -: from stdin to stdout."
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File, or folder for several. Default: beside."),
-    ] = None,
-    method: Annotated[
-        Method,
-        typer.Option(
-            help="auto: the one that other options need, else marginal, which is fast; gibbs "
-            "takes minutes."
-        ),
-    ] = Method.auto,
+    pictures: option.Pictures,
+    output: option.Output = None,
+    method: option.HowFound = Method.auto,
     preset: Preset = None,
-    noise: Annotated[
-        Noise | None,
-        typer.Option(
-            help="Family of the noise. auto: photo, and the simplest that fits as well. Default: "
-            "auto; power-law with --sigma, --phi, or options of chains and of the search for them."
-        ),
-    ] = None,
-    sigma: Annotated[
-        float | None, typer.Option(help="Noise level if you know it, picture scaled to [0, 1].")
-    ] = None,
-    phi: Annotated[
-        float | None, typer.Option(help="Spectral index if you know it: -1 pink, 0 white.")
-    ] = None,
-    chains: Annotated[int | None, typer.Option(help="Chains. Default: 4.", min=1)] = None,
-    draws: Annotated[
-        int | None, typer.Option(help="Draws of φ in each chain. Default: 50.", min=4)
-    ] = None,
-    burn_in: Annotated[
-        int | None,
-        typer.Option(help="Of Gibbs chains, before the draws. Default: a fifth of them.", min=0),
-    ] = None,
-    calls: Annotated[
-        int | None, typer.Option(help="Network calls for a draw of x. Default: 12.", min=1)
-    ] = None,
-    samples: Annotated[
-        int | None,
-        typer.Option(help="Draws of x to keep. Default: none, and 1 of Gibbs chains.", min=0),
-    ] = None,
-    quick: Annotated[
-        bool, typer.Option("--quick", help="The marginal method without its second stage.")
-    ] = False,
-    second_stage: Annotated[
-        bool | None,
-        typer.Option(help="Of the marginal method: draws of x for σ. Default: no."),
-    ] = None,
-    density: Annotated[
-        Density | None,
-        typer.Option(help="What the marginal method draws φ from. Default: laplace."),
-    ] = None,
+    noise: option.NoiseName = None,
+    sigma: option.Sigma = None,
+    phi: option.Phi = None,
+    chains: option.Chains = None,
+    draws: option.Draws = None,
+    burn_in: option.BurnIn = None,
+    calls: option.Calls = None,
+    samples: option.Samples = None,
+    quick: option.Quick = False,
+    second_stage: option.SecondStage = None,
+    density: option.DrawnFrom = None,
     starts: Starts = None,
     sampler: Sampler = None,
     warm_up: WarmUp = None,
     mean: Mean = None,
     weights: Weights = None,
     weighted_chains: WeightedChains = False,
-    keep: Annotated[
-        float, typer.Option(help="Share of the noise to keep in the picture.", min=0, max=1)
-    ] = 0.0,
-    keep_chroma: Annotated[
-        float | None,
-        typer.Option(help="The same of chroma noise. Default: as --keep.", min=0, max=1),
-    ] = None,
-    best: Annotated[
-        bool, typer.Option("--best", help="Mean over the 8 symmetries of the square: 0.1 dB.")
-    ] = False,
-    check: Annotated[bool, typer.Option(help="Check the noise model on the picture.")] = True,
-    checkpoint: Annotated[
-        Path | None,
-        typer.Option(help="File that Gibbs chains of one picture are kept in, and go on from."),
-    ] = None,
-    boundary: Annotated[Boundary, typer.Option(help="periodic for simulations.")] = Boundary.open,
-    tile: Annotated[
-        int | None, typer.Option(help="Side of tiles, to save memory. Default: above 1024.", min=64)
-    ] = None,
+    keep: option.Keep = 0.0,
+    keep_chroma: option.KeepChroma = None,
+    best: option.Best = False,
+    check: option.Check = True,
+    checkpoint: option.Checkpoint = None,
+    boundary: option.Beyond = Boundary.open,
+    tile: option.Tile = None,
     model: Model = None,
-    device: Annotated[str, typer.Option(help="Where the network runs: cpu, cuda, ...")] = "cpu",
-    figure: Annotated[bool, typer.Option(help="Write the report figure.")] = True,
-    posterior: Annotated[
-        bool, typer.Option(help="Write the posterior, the largest of the files.")
-    ] = True,
-    clobber: Annotated[
-        bool, typer.Option(help="Write over results that exist, or skip their pictures.")
-    ] = True,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)] = 0,
+    device: option.Device = "cpu",
+    figure: option.Figure = True,
+    posterior: option.Posterior = True,
+    clobber: option.Clobber = True,
+    seed: option.Seed = 0,
 ) -> None:
     """Denoise pictures blindly: the clean picture, its uncertainty, and the noise's parameters.
 

@@ -1,0 +1,122 @@
+"""The options of `gibbsdiff denoise`: what each may be, and what --help says of it."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+class Method(StrEnum):
+    """How φ is found."""
+
+    auto = "auto"
+    marginal = "marginal"
+    gibbs = "gibbs"
+
+
+class Noise(StrEnum):
+    """What the noise may be."""
+
+    auto = "auto"
+    photo = "photo"
+    curves = "curves"
+    power_law = "power-law"
+    white = "white"
+    banded = "banded"
+
+
+class Boundary(StrEnum):
+    """What lies beyond the border."""
+
+    open = "open"
+    periodic = "periodic"
+
+
+class Density(StrEnum):
+    """What the marginal method draws φ from."""
+
+    laplace = "laplace"
+    polynomial = "polynomial"
+
+
+Pictures = Annotated[
+    list[str],
+    typer.Argument(
+        help="Files, folders or globs: PNG JPEG WebP TIFF FITS NPY. -: from stdin to stdout."
+    ),
+]
+Output = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", help="File, or folder for several. Default: beside."),
+]
+HowFound = Annotated[
+    Method,
+    typer.Option(
+        help="auto: the one that other options need, else marginal, which is fast; gibbs "
+        "takes minutes."
+    ),
+]
+NoiseName = Annotated[
+    Noise | None,
+    typer.Option(
+        help="Family of the noise. auto: photo, and the simplest that fits as well. Default: "
+        "auto; power-law with --sigma, --phi, or options of chains and of the search for them."
+    ),
+]
+Sigma = Annotated[
+    float | None, typer.Option(help="Noise level if you know it, picture scaled to [0, 1].")
+]
+Phi = Annotated[float | None, typer.Option(help="Spectral index if you know it: -1 pink, 0 white.")]
+Chains = Annotated[int | None, typer.Option(help="Chains. Default: 4.", min=1)]
+Draws = Annotated[int | None, typer.Option(help="Draws of φ in each chain. Default: 50.", min=4)]
+BurnIn = Annotated[
+    int | None,
+    typer.Option(help="Of Gibbs chains, before the draws. Default: a fifth of them.", min=0),
+]
+Calls = Annotated[
+    int | None, typer.Option(help="Network calls for a draw of x. Default: 12.", min=1)
+]
+Samples = Annotated[
+    int | None,
+    typer.Option(help="Draws of x to keep. Default: none, and 1 of Gibbs chains.", min=0),
+]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="The marginal method without its second stage.")
+]
+SecondStage = Annotated[
+    bool | None,
+    typer.Option(help="Of the marginal method: draws of x for σ. Default: no."),
+]
+DrawnFrom = Annotated[
+    Density | None,
+    typer.Option(help="What the marginal method draws φ from. Default: laplace."),
+]
+Keep = Annotated[
+    float, typer.Option(help="Share of the noise to keep in the picture.", min=0, max=1)
+]
+KeepChroma = Annotated[
+    float | None,
+    typer.Option(help="The same of chroma noise. Default: as --keep.", min=0, max=1),
+]
+Best = Annotated[
+    bool, typer.Option("--best", help="Mean over the 8 symmetries of the square: 0.1 dB.")
+]
+Check = Annotated[bool, typer.Option(help="Check the noise model on the picture.")]
+Checkpoint = Annotated[
+    Path | None,
+    typer.Option(help="File that Gibbs chains of one picture are kept in, and go on from."),
+]
+Beyond = Annotated[Boundary, typer.Option(help="periodic for simulations.")]
+Tile = Annotated[
+    int | None, typer.Option(help="Side of tiles, to save memory. Default: above 1024.", min=64)
+]
+Device = Annotated[str, typer.Option(help="Where the network runs: cpu, cuda, ...")]
+Figure = Annotated[bool, typer.Option(help="Write the report figure.")]
+Posterior = Annotated[bool, typer.Option(help="Write the posterior, the largest of the files.")]
+Clobber = Annotated[
+    bool, typer.Option(help="Write over results that exist, or skip their pictures.")
+]
+Seed = Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)]
