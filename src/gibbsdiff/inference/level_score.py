@@ -15,19 +15,19 @@ from torch import Tensor
 
 from gibbsdiff.fourier import filtered, half_plane, to_opponent
 from gibbsdiff.inference.observation import ObservationModel, stationary
-from gibbsdiff.noise.level import LevelMap, Light, log_level
+from gibbsdiff.noise.level import LevelMap, Light
 
 
 def slopes_of_level(level: LevelMap, light: Light) -> Tensor:
-    """∂ log g/∂curve_j in every pixel, (B, n, H, W): (l-½)^j less its g²-weighted mean."""
+    """∂ log g/∂curve in every pixel, (B, n, H, W): the curve's slopes less their g²-weighted mean
+    over the picture, as g keeps its mean square.
+    """
     assert level.curve is not None
-    count = range(1, level.curve.shape[1] + 1)
-    weight = torch.softmax(2 * log_level(level.curve, light.whole[None]), -1)
-    columns = []
-    for j in count:
-        mean = (weight * (light.whole - 0.5) ** j).sum(-1)
-        columns.append((light.map - 0.5) ** j - mean.view(-1, 1, 1, 1))
-    return torch.cat(torch.broadcast_tensors(*columns), 1)
+    form, whole = level.form, light.whole[None]
+    weight = torch.softmax(2 * form.log_level(level.curve, whole), -1)
+    mean = (weight[:, None] * form.slopes(level.curve, whole)).sum(-1)
+    here = form.slopes(level.curve, light.map.flatten(1)) - mean[..., None]
+    return here.unflatten(-1, light.map.shape[-2:])
 
 
 def level_score(

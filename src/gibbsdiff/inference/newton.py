@@ -25,7 +25,6 @@ from gibbsdiff.inference.marginal import Marginal, Score
 from gibbsdiff.inference.model_error import score_by_rho
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.quiet import Quiet
-from gibbsdiff.inference.quiet_start import CURVE_SD
 from gibbsdiff.inference.search import (
     SEARCH,
     Mode,
@@ -33,9 +32,6 @@ from gibbsdiff.inference.search import (
     next_step,
 )
 
-#: sd of (a, b) by the score beyond its own: a constant, and a part that goes with s/(1-s), s the
-#: mean of Ê/N; measured on held-out photographs under camera noise of four levels.
-LEVEL_ERROR = {"a": (0.08, 0.25), "b": (0.2, 0.9)}
 BELOW = 2.0  # of log σ, the lower of two starts
 REACH = 1.0  # rms by which log N of a channel may change in a step
 BENT = (0.05, 0.3)  # how much of that, at least and in parts of it, may not be in proportion
@@ -93,7 +89,7 @@ class QuietData:
         for name, value, spread in zip(
             noise.level_names,
             self.quiet.curve.tolist(),
-            self.quiet.curve_sd.clamp(min=CURVE_SD).tolist(),
+            self.quiet.level_sd.tolist(),
             strict=False,
         ):
             if name in noise.names:
@@ -120,13 +116,14 @@ def _error_of_level(marginal: Marginal, score: Score) -> Tensor:
     errs in them together, the more the less it sees of the noise there.
     """
     noise, at = marginal.noise, score.at
-    index = [noise.names.index(name) for name in noise.level_names if name in noise.names]
+    form = noise.level_curve
+    if form is None:
+        return torch.zeros_like(score.information)
+    error = {n: e for n, e in zip(form.names, form.score_error, strict=True) if n in noise.names}
+    index = [noise.names.index(name) for name in error]
     kept = (at.E / at.N).clamp(0, 0.95).mean()
     odds = float(kept / (1 - kept))
-    sd = torch.tensor(
-        [least + odds * more for name, (least, more) in LEVEL_ERROR.items() if name in noise.names],
-        dtype=torch.float64,
-    )
+    sd = torch.tensor([low + odds * more for low, more in error.values()], dtype=torch.float64)
     G = score.information[:, :, index] * (sd / marginal.width[index])
     return G @ G.mT
 

@@ -31,7 +31,9 @@ from gibbsdiff.inference.quiet_law import (
     independent_modes,
     independent_patches,
 )
-from gibbsdiff.noise.level import Light, brightness, log_level
+from gibbsdiff.inference.quiet_verdict import FEWEST, verdict
+from gibbsdiff.noise.level import Light, brightness
+from gibbsdiff.noise.level_curves import BY_BRIGHTNESS, LevelCurve
 from gibbsdiff.noise.stationary import Statistic
 
 #: Side of the patches, and the edges in |k| of the groups of modes in each band that they tell.
@@ -48,15 +50,11 @@ BANDS: tuple[tuple[int, tuple[tuple[float, ...], ...]], ...] = (
     (64, ((3 / 64 - 1e-3, 3 / 32 - 1e-3),)),
     (128, ((3 / 128 - 1e-3, 3 / 64 - 1e-3),)),
 )
-FEWEST = 12
 #: Luma and chroma: sd of log power at |k| = 0.07 that texture adds, and the power of |k| by which
 #: it falls.
 TEXTURE = ((4.5, 2.2), (1.2, 1.5))
 LEAST_SD = 0.2  # of log power, in any band: noise is never quite what a law says
 UNKNOWN = 6.0  # sd of log power where no noise is told from texture; less by what is gained
-SMALL, ENOUGH = 0.15, 20.0  # |k| above which log p must gain so much by noise
-GREY = 4.0  # log power of luma over chroma beyond which a pattern is texture
-ALIKE, FALL, STEEP = 0.75, (0.12, 0.63), 3.0  # texture alone: share of patches, log power lost
 
 
 @dataclass(frozen=True)
@@ -65,8 +63,8 @@ class Quiet:
 
     `k` (G,) is |k| of the groups; `modes` (C, G) how many independent modes were averaged; `power`
     (C, G) their mean power, that of ε/g with g of mean square 1 over the picture; `sd` (C, G) of
-    its logarithm, which all groups of one `band` (G,) have in common. `curve` (2,) is (a, b) of
-    log g = a (l-½) + b (l-½)² with its `curve_sd`; `light` (n,) and `level` (n,) have log g² by
+    its logarithm, which all groups of one `band` (G,) have in common. `curve` (n,) has the
+    parameters of its `form`, with their `curve_sd`; `light` (n,) and `level` (n,) have log g² by
     brightness, without the curve. `flat` (C, G) is about how many patches are flat.
     """
 
@@ -80,6 +78,7 @@ class Quiet:
     gain: Tensor
     curve: Tensor
     curve_sd: Tensor
+    form: LevelCurve
     light: Tensor
     level: Tensor
     trusted: bool
@@ -104,6 +103,11 @@ class Quiet:
         return QuietStatistic(
             k, torch.cat([before, P], 1)[None], 1, None, torch.cat([before, counts], 1)[None]
         )
+
+    @property
+    def level_sd(self) -> Tensor:
+        """sd (n,) of the curve: at least what brightness alone leaves open."""
+        return self.curve_sd.clamp(min=torch.tensor(self.form.quiet_sd).to(self.curve_sd))
 
     @property
     def counted(self) -> Tensor:
@@ -138,19 +142,24 @@ class QuietStatistic(Statistic):
         return self.counts
 
 
-def quiet_patches(y: Tensor, usable: Tensor | None = None) -> Quiet | None:
+def quiet_patches(
+    y: Tensor, usable: Tensor | None = None, form: LevelCurve | None = None
+) -> Quiet | None:
     """The noise in quiet places of one picture (1, C, H, W) on [0, 1]; None where it is too small
     or hardly any of it usable.
 
     Arguments:
         usable: (H, W), False where pixels are missing or saturated. By default, where a channel
             is at 0 or 1.
+        form: How the level goes with brightness; by default, as in photographs.
     """
     y = y.detach().double().cpu()
     seen = unclipped(y) if usable is None else usable.cpu()
     sizes = [(patches(y, seen, n), n, bands) for n, bands in BANDS if min(y.shape[-2:]) >= n]
     rows: list[tuple[Tensor, ...]] = []
     C = y.shape[1]
+    light = Light.of(brightness(y), seen).whole
+    form = (form or BY_BRIGHTNESS).on(light)
     curve, law, first, calm = None, None, None, None
     for found, _, bands in sizes:
         if found.powers.shape[1] < FEWEST:
@@ -160,34 +169,32 @@ def quiet_patches(y: Tensor, usable: Tensor | None = None) -> Quiet | None:
         if law is None or first is None or calm is None:
             # A patch that is flat in the other bands of a channel is more likely so in this one,
             # and as these are independent, choosing by them has no bias.
-            rough = fit(e, nu, found.light, rare=rare)
+            rough = fit(e, nu, found.light, rare=rare, form=form)
             each = rough.weight.unflatten(0, (-1, C)).clamp(1e-6, 1)
             others = each.log().sum(0) - each.log()
             counted = _enough(others.exp().flatten(0, 1))
-            here = fit(e, nu, found.light, None, counted, rough.parameters, rare)
+            here = fit(e, nu, found.light, None, counted, rough.parameters, rare, form)
             law, curve, first = here, here.curve, found
             calm = here.weight.unflatten(0, (-1, C)).clamp(1e-6, 1).log().sum(0).exp()
         else:
             counted = inside_of(calm, first, found).repeat(len(bands), 1)
-            here = fit(e, nu, found.light, curve, _enough(counted), rare=rare)
+            here = fit(e, nu, found.light, curve, _enough(counted), rare=rare, form=form)
             calm_here = counted * here.weight
         if found is first:
             calm_here = calm.repeat(len(bands), 1)
-        rows += _groups(found, bands, here, shapes, calm_here)
+        rows += _groups(found, bands, here, shapes, calm_here, form)
     if law is None or first is None or curve is None:
         return None
-    light = Light.of(brightness(y), seen).whole
-    # θ is the power where l = ½; what is told is the mean over the picture.
-    raised = (torch.logsumexp(2 * log_level(curve[None], light[None]), -1) - math.log(len(light)))[
-        0
-    ]
+    # θ is the power where log g, without its constant, is 0; what is told is the picture's mean.
+    log_g2 = 2 * form.log_level(curve[None], light[None])[0]
+    raised = torch.logsumexp(log_g2, -1) - math.log(len(light))
     bins = _by_brightness(first, law)
     k, modes, power, sd, flat, gain, band = (_joined(rows, i) for i in range(7))
     order = k[0].argsort()
     k, modes, power, sd, flat, gain, band = (
         t[:, order] for t in (k, modes, power, sd, flat, gain, band)
     )
-    trusted, reason = _verdict(k[0], power, flat, gain, first.powers.shape[1])
+    trusted, reason = verdict(k[0], power, flat, gain, first.powers.shape[1])
     return Quiet(
         (y.shape[-2], y.shape[-1]),
         k[0],
@@ -199,6 +206,7 @@ def quiet_patches(y: Tensor, usable: Tensor | None = None) -> Quiet | None:
         gain,
         curve,
         law.covariance.diagonal().clamp(min=0).sqrt(),
+        form,
         *bins,
         trusted,
         reason,
@@ -217,11 +225,16 @@ def _enough(counted: Tensor) -> Tensor:
 
 
 def _groups(
-    found: Patches, bands: tuple[tuple[float, ...], ...], law: Law, shapes: Tensor, calm: Tensor
+    found: Patches,
+    bands: tuple[tuple[float, ...], ...],
+    law: Law,
+    shapes: Tensor,
+    calm: Tensor,
+    form: LevelCurve,
 ) -> list[tuple[Tensor, ...]]:
     """For every group of modes (C,) each of |k|, modes, power, sd, flat patches, gain, band."""
     modes, C = half_plane((found.n, found.n)), len(found.powers)
-    log_g2 = 2 * log_level(law.curve[None], found.light[None])[0]
+    log_g2 = 2 * form.log_level(law.curve[None], found.light[None])[0]
     each = independent_patches(found.n)
     rows = []
     for j, edges in enumerate(bands):
@@ -275,24 +288,3 @@ def _by_brightness(found: Patches, law: Law, bins: int = 8) -> tuple[Tensor, Ten
             light.append(found.light[at == b].mean())
             level.append((u * off[:, at == b]).sum() / u.sum())
     return torch.tensor(light).double(), torch.tensor(level).double()
-
-
-def _verdict(k: Tensor, power: Tensor, flat: Tensor, gain: Tensor, count: int) -> tuple[bool, str]:
-    """Whether luma has quiet places, and if not, why.
-
-    A picture that is alike everywhere and whose power falls towards small scales is as well a
-    texture as noise: no patch tells. But texture is nearly grey, and noise is not.
-    """
-    small = k > SMALL
-    if float(gain[0, small].max()) < ENOUGH or float(flat[0, small].max()) < FEWEST:
-        return False, "no quiet place: noise and texture cannot be told apart"
-    at = [int((k - end).abs().argmin()) for end in FALL]
-    fall = float(power[0, at[0]].log() - power[0, at[1]].log())
-    grey = math.inf
-    if len(power) > 1:
-        middle = (k > 0.1) & (k < 0.32)
-        by_channel = power[:, middle].clamp(min=1e-12).log().mean(1)
-        grey = float(by_channel[0] - by_channel[1:].mean())
-    if float(flat[0, small].max()) > ALIKE * count and fall > STEEP and grey > GREY:
-        return False, "the picture is alike everywhere: noise and texture cannot be told apart"
-    return True, ""

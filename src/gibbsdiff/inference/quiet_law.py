@@ -3,12 +3,12 @@ r"""How quiet the noise alone would be: the law of patch powers, flat and textur
 The power e of a patch in a band of n modes is the noise's, θ g², plus that of the picture's own
 texture, T g², times a Gamma variable of mean 1 and shape ν/2:
 
-    e = (θ + T) g(l)² · Γ,     g = exp(a (l-½) + b (l-½)²),     T = 0, or log T ~ N(m(l), s²)
+    e = (θ + T) g(l)² · Γ,     T = 0, or log T ~ N(m(l), s²)
 
-ν is less than n, because a window makes neighbouring modes depend on each other. Choosing the
-quietest patches and taking their mean would be biased low by the choice, and high by their
-texture; the likelihood of θ under this law has neither bias, as no patch is chosen: a patch far
-above the lower edge says nothing of θ.
+with g one of the `level_curves`. ν is less than n, because a window makes neighbouring modes depend
+on each other. Choosing the quietest patches and taking their mean would be biased low by the
+choice, and high by their texture; the likelihood of θ under this law has neither bias, as no patch
+is chosen: a patch far above the lower edge says nothing of θ.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ import torch
 from scipy.optimize import minimize
 from torch import Tensor
 
+from gibbsdiff.noise.level_curves import BY_BRIGHTNESS, LevelCurve
+
 STEP, NODES = 0.15, 40  # in log(θ+T), over which texture is summed; beyond, all is one
-CURVE_SD = (0.8, 1.4)  # of (a, b), as in `LevelledNoise`
-CURVE_BOX = ((-3.0, -5.0), (3.0, 5.0))
 SPREAD = (math.log(2.0), 0.12)  # of log s: photographs have patches of all powers
 UNEVEN = 0.7  # sd of κ, by which the noise's level scatters from place to place
 FLAT_LUMA, FLAT_CHROMA = (0.0, 2.5), (2.0, 1.0)  # mean and sd of the logit of the flat share
@@ -63,7 +63,7 @@ def independent_patches(n: int) -> float:
 @dataclass(frozen=True)
 class Law:
     """The law of patch powers in Q bands: log θ and its sd, the texture (log T of mean m and sd s),
-    the share of patches without any, each (Q,); the curve (2,) and its covariance; κ (Q,).
+    the share of patches without any, each (Q,); the curve (n,) and its covariance; κ (Q,).
 
     `weight` (Q, P) is E[(θ/(θ+T))² | e]: how much of a patch is noise. `gain` (Q,) is by how
     much log p of all patches is higher than with next to no noise at all.
@@ -91,19 +91,21 @@ def fit(
     counted: Tensor | None = None,
     start: Tensor | None = None,
     rare: Tensor | None = None,
+    form: LevelCurve = BY_BRIGHTNESS,
 ) -> Law:
     """The law of powers e (Q, P) in bands of ν (Q,) independent modes, with brightnesses l (P,) of
     the patches: the maximum of its likelihood and weak priors, from several starts.
 
     Arguments:
-        curve: (a, b), if it is known already.
+        curve: Its parameters, if they are known already.
         counted: (Q, P), how much each patch counts: a choice that does not depend on e.
         start: `parameters` of a law that is near.
         rare: (Q,), where texture is rare: in chroma.
+        form: What the curve is of.
     """
     x = e.log()
     Q = len(x)
-    law = _Posterior(x, nu, light, curve, counted, rare)
+    law = _Posterior(x, nu, light, curve, counted, rare, form)
     if start is not None:
         return law.described(law.climbed(start, STEPS))
     sorted_x = x.sort(1).values
@@ -115,7 +117,7 @@ def fit(
         none = torch.zeros_like(low)
         even = none + math.log(0.1)
         own = torch.stack([low, middle + 0.5, spread, flat, none, none, even], 1)
-        last = torch.zeros(2, dtype=torch.float64)
+        last = torch.tensor(form.mean, dtype=torch.float64)
         ends.append(law.climbed(torch.cat([own.flatten(), last]), ROUGH))
     # Bands are independent but for the curve: each keeps its best.
     by_band = torch.stack([law.by_band(end) for end in ends])
@@ -128,7 +130,7 @@ def fit(
 
 class _Posterior:
     """-log p of the law's parameters: for each band (log θ, m, log s, logit share, two
-    by which m goes with brightness, log κ), then (a, b).
+    by which m goes with brightness, log κ), then the curve's.
     """
 
     def __init__(
@@ -139,7 +141,9 @@ class _Posterior:
         curve: Tensor | None,
         counted: Tensor | None,
         rare: Tensor | None = None,
+        form: LevelCurve = BY_BRIGHTNESS,
     ) -> None:
+        self.form, self.light, self.n = form, light[None].double(), len(form.names)
         none = torch.zeros(len(x), dtype=torch.bool) if rare is None else rare
         self.usual = torch.where(none, FLAT_CHROMA[0], FLAT_LUMA[0]).double()
         self.usual_sd = torch.where(none, FLAT_CHROMA[1], FLAT_LUMA[1]).double()
@@ -149,7 +153,6 @@ class _Posterior:
         self.bin = torch.bucketize(light, edges)
         middle = torch.stack([light[self.bin == b].mean() for b in range(BINS)]).nan_to_num(0.5)
         self.bins = torch.stack([middle - 0.5, (middle - 0.5) ** 2]).double()
-        self.powers = torch.stack([light - 0.5, (light - 0.5) ** 2], 1).double()
         self.middle = x.median(1).values
         # Patches far above the quiet ones say that there is texture, and no more.
         low = torch.quantile(x, 0.02, 1, keepdim=True) - 0.8
@@ -158,7 +161,7 @@ class _Posterior:
 
     def split(self, theta: Tensor) -> tuple[Tensor, Tensor]:
         own = theta[: OWN * len(self.x)].unflatten(0, (-1, OWN))
-        curve = theta[-2:] if self.curve is None else self.curve.to(theta)
+        curve = theta[-self.n :] if self.curve is None else self.curve.to(theta)
         return own, curve
 
     def shares(self, own: Tensor) -> Tensor:
@@ -177,7 +180,7 @@ class _Posterior:
         (Q, P, nodes + 1); the log of that factor (Q, 1); and p of being beyond the grid (Q, P).
         """
         own, curve = self.split(theta)
-        x = self.x - 2 * (self.powers @ curve)
+        x = self.x - 2 * self.form.log_level(curve[None], self.light)
         alpha = (1 / (2 / self.nu + (2 * own[:, 6]).exp()))[:, None, None]
         mean = torch.cat([self.grid, own[:, :1]], 1)
         r = x[..., None] - mean[:, None, :]
@@ -207,7 +210,8 @@ class _Posterior:
         return fits + prior + 0.5 * ((own[:, 3] - self.usual) / self.usual_sd).square()
 
     def __call__(self, theta: Tensor) -> Tensor:
-        off = theta[-2:] / torch.tensor(CURVE_SD, dtype=torch.float64)
+        mean, sd = (torch.tensor(v, dtype=torch.float64) for v in (self.form.mean, self.form.sd))
+        off = (theta[-self.n :] - mean) / sd
         return self.by_band(theta).sum() + 0.5 * off.square().sum()
 
     def climbed(self, start: Tensor, steps: int) -> Tensor:
@@ -216,7 +220,8 @@ class _Posterior:
             start.numpy(),
             jac=True,
             method="L-BFGS-B",
-            bounds=[(None, None)] * (len(start) - 2) + list(zip(*CURVE_BOX, strict=True)),
+            bounds=[(None, None)] * (len(start) - self.n)
+            + [(p.low, p.high) for p in self.form.parameters],
             options={"maxiter": steps, "ftol": 1e-7},
         )
         return torch.from_numpy(found.x)
@@ -245,7 +250,7 @@ class _Posterior:
         less[:, 3] = -8.0
         gain = (self.counted * (self.log_p(theta) - self.log_p(least))).sum(-1)
         spread, flat = own[:, 2].exp(), torch.sigmoid(own[:, 3])
-        free = covariance[-2:, -2:]
+        free = covariance[-self.n :, -self.n :]
         kappa = own[:, 6].exp()
         return Law(
             own[:, 0],
@@ -263,13 +268,15 @@ class _Posterior:
         )
 
     def curvature(self, theta: Tensor) -> Tensor:
-        """The second derivative, bands being independent given the curve: nine products."""
+        """The second derivative, bands being independent given the curve: a product for each of a
+        band's parameters and of the curve's.
+        """
         Q, d = len(self.x), len(theta)
         at = theta.clone().requires_grad_()
         H = torch.zeros(d, d, dtype=torch.float64)
         with torch.enable_grad():
             (gradient,) = torch.autograd.grad(self(at), at, create_graph=True)
-            for j in range(OWN + 2):
+            for j in range(OWN + self.n):
                 v = torch.zeros(d, dtype=torch.float64)
                 if j < OWN:
                     v[j : OWN * Q : OWN] = 1

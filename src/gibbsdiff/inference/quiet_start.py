@@ -22,7 +22,6 @@ RAISED = (0.45, 0.2)
 OCTAVE = 0.35  # sd of the change of log N from octave to octave at large scales
 RISE = (0.8, 1 / 24)  # the same in chroma, which rises down to this |k|
 FLAT_BELOW = 1 / 6
-CURVE_SD = torch.tensor([0.25, 0.8])  # of (a, b), at least: not brightness alone sets the level
 GONE = 1.5  # in log power, from |k| = 0.15 to 0.5 and above
 STEPS = 60
 CANDIDATES = 64
@@ -70,7 +69,7 @@ def start_of(
         total: Tensor = fits - noise.log_prior(phi) + 0.5 * u[:, d] ** 2
         total = total - log_flat(noise, quiet.shape, phi)
         if len(curve) == len(quiet.curve):
-            off = (phi[:, curve] - quiet.curve) / torch.maximum(quiet.curve_sd, CURVE_SD)
+            off = (phi[:, curve] - quiet.curve) / quiet.level_sd
             total = total + 0.5 * off.square().sum(-1)
         return total
 

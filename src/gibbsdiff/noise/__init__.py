@@ -1,6 +1,6 @@
 """What the noise may be."""
 
-from gibbsdiff.noise.base import NoiseModel, Parameter
+from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.noise.covariance import (
     Covariance,
@@ -12,6 +12,7 @@ from gibbsdiff.noise.families import BandedNoise, PowerLawNoise, SpectralNoise, 
 from gibbsdiff.noise.fixed import with_fixed
 from gibbsdiff.noise.level import LevelMap, Light
 from gibbsdiff.noise.levelled import LevelledNoise
+from gibbsdiff.noise.parameter import Parameter
 from gibbsdiff.noise.photo import PhotoNoise
 from gibbsdiff.noise.pixel import PixelNoise
 from gibbsdiff.noise.smooth import SmoothNoise

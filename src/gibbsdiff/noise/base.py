@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,28 +14,12 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape
 from gibbsdiff.identity import digest_of
 from gibbsdiff.noise.covariance import NoiseCovariance
+from gibbsdiff.noise.parameter import Parameter
 from gibbsdiff.noise.priors import GaussianPrior
 from gibbsdiff.streams import Streams
 
 LogDensity = Callable[[Tensor], Tensor]
 Range = tuple[float, float]
-
-
-@dataclass(frozen=True)
-class Parameter:
-    """A named parameter and its prior range."""
-
-    name: str
-    low: float
-    high: float
-    latex: str = ""
-
-    def __post_init__(self) -> None:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise InputError(
-                f"parameter {self.name}: the prior range needs low < high, "
-                f"both finite, not [{self.low:g}, {self.high:g}]"
-            )
 
 
 class NoiseModel(ABC):

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, Wavevectors, half_plane
-from gibbsdiff.noise.base import LogDensity, Parameter, Range
+from gibbsdiff.noise.base import LogDensity, Range
 from gibbsdiff.noise.emulator import COSMOLOGY, combined, load_emulator
 from gibbsdiff.noise.families import positive, redraw_sigma
+from gibbsdiff.noise.parameter import Parameter
 from gibbsdiff.noise.stationary import StationaryNoise, Statistic
 from gibbsdiff.streams import Streams
 

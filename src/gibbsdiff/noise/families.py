@@ -10,8 +10,9 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors, band_of
-from gibbsdiff.noise.base import LogDensity, Parameter, Range
+from gibbsdiff.noise.base import LogDensity, Range
 from gibbsdiff.noise.conjugate import truncated_inverse_gamma
+from gibbsdiff.noise.parameter import Parameter
 from gibbsdiff.noise.stationary import StationaryNoise, Statistic
 from gibbsdiff.streams import Streams
 

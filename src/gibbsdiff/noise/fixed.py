@@ -11,9 +11,10 @@ from torch import Tensor
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, Wavevectors
 from gibbsdiff.identity import digest_of
-from gibbsdiff.noise.base import LogDensity, NoiseModel, Parameter
+from gibbsdiff.noise.base import LogDensity, NoiseModel
 from gibbsdiff.noise.covariance import NoiseCovariance
 from gibbsdiff.noise.level import LevelMap, Light
+from gibbsdiff.noise.parameter import Parameter
 from gibbsdiff.noise.priors import GaussianPrior
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.streams import Streams
@@ -95,7 +96,7 @@ class _FixedStationary(StationaryNoise):
         self.family, self._known = family, _Known(family, known)
         self.isotropic, self.edges = family.isotropic, family.edges
         self.spectra = family.spectra
-        self.level_names = family.level_names
+        self.level_names, self.level_curve = family.level_names, family.level_curve
         self.amplitude = "" if family.amplitude in known else family.amplitude
         super().__init__(self._known.parameters, self._known.prior)
 

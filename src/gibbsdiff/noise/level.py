@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, pad
 
+from gibbsdiff.noise.level_curves import BY_BRIGHTNESS, LevelCurve
+
 SIDE = 9  # pixels over which the brightness of a noisy picture is averaged
 LARGEST = 3.0  # of |log g| that a network is shown, as in training
 PARTS = 512  # quantiles that stand for all pixels of a larger picture
@@ -57,22 +59,24 @@ class Light:
 class LevelMap:
     """g (1 or B, 1, H, W) of the images of a batch.
 
-    If g goes with the brightness, log g = Σ_j curve_j (l - ½)^j - offset, with `curve` (B, n) for
-    j = 1 … n, and `offset` (B,).
+    If g goes with the brightness, log g = form(curve, l) - offset, with `curve` (B, n) the values
+    of its parameters, and `offset` (B,).
     """
 
     g: Tensor
     curve: Tensor | None = None
     offset: Tensor | None = None
+    form: LevelCurve = BY_BRIGHTNESS
 
     @classmethod
-    def by_light(cls, curve: Tensor, light: Light) -> LevelMap:
-        """The map of coefficients (B, n), of mean square 1 over the whole picture."""
-        whole = log_level(curve, light.whole[None])
+    def by_light(cls, curve: Tensor, light: Light, form: LevelCurve = BY_BRIGHTNESS) -> LevelMap:
+        """The map of parameters (B, n), of mean square 1 over the whole picture."""
+        form = form.on(light.whole)
+        whole = form.log_level(curve, light.whole[None])
         offset = 0.5 * (torch.logsumexp(2 * whole, -1) - torch.log(_count(whole)))
-        log_g = log_level(curve, light.map.flatten(1)) - offset[:, None]
+        log_g = form.log_level(curve, light.map.flatten(1)) - offset[:, None]
         g = torch.exp(log_g).reshape(len(curve), 1, *light.map.shape[-2:])
-        return cls(g, curve, offset)
+        return cls(g, curve, offset, form)
 
     def shown(self, z: Tensor) -> Tensor:
         """log g as a network sees it in its input z (B, C, H, W): held constant under ∂/∂z."""
@@ -80,7 +84,8 @@ class LevelMap:
             log_g = self.g.log().expand(len(z), -1, -1, -1)
         else:
             light = brightness(z.detach())
-            flat = log_level(self.curve.to(z), light.flatten(1)) - self.offset.to(z)[:, None]
+            flat = self.form.log_level(self.curve.to(z), light.flatten(1))
+            flat = flat - self.offset.to(z)[:, None]
             log_g = flat.reshape(light.shape)
         return log_g.clamp(-LARGEST, LARGEST)
 
@@ -90,20 +95,23 @@ class LevelMap:
             self.g if len(self.g) == 1 else self.g[index],
             None if self.curve is None else self.curve[index],
             None if self.offset is None else self.offset[index],
+            self.form,
         )
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
     ) -> LevelMap:
         """The same on another device, in another floating-point type."""
-        parts = (self.g, self.curve, self.offset)
-        return LevelMap(*(None if p is None else p.to(device=device, dtype=dtype) for p in parts))  # type: ignore[arg-type]
 
+        def moved(part: Tensor | None) -> Tensor | None:
+            return None if part is None else part.to(device=device, dtype=dtype)
 
-def log_level(curve: Tensor, light: Tensor) -> Tensor:
-    """Σ_j curve_j (l - ½)^j: (B, n), (1 or B, pixels) -> (B, pixels)."""
-    powers = torch.stack([(light - 0.5) ** j for j in range(1, curve.shape[1] + 1)], 1)
-    return (curve[..., None] * powers).sum(1)
+        return replace(
+            self,
+            g=self.g.to(device=device, dtype=dtype),
+            curve=moved(self.curve),
+            offset=moved(self.offset),
+        )
 
 
 def _count(values: Tensor) -> Tensor:

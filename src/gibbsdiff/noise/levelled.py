@@ -15,14 +15,10 @@ from gibbsdiff.checks import as_images
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, Wavevectors
 from gibbsdiff.identity import digest_of
-from gibbsdiff.noise.base import Parameter
 from gibbsdiff.noise.level import LevelMap, Light
+from gibbsdiff.noise.level_curves import BY_BRIGHTNESS, LevelCurve
 from gibbsdiff.noise.priors import GaussianPrior
 from gibbsdiff.noise.stationary import StationaryNoise, Statistic
-
-#: Of log g = a (l-½) + b (l-½)²: as wide as what networks are trained on, and twice that at most.
-CURVE = (Parameter("a", -3.0, 3.0), Parameter("b", -5.0, 5.0))
-SD = (0.8, 1.4)
 
 
 @dataclass(frozen=True)
@@ -38,20 +34,25 @@ class LevelledStatistic:
 
 
 class LevelledNoise(StationaryNoise):
-    """ε = g ⊙ noise of another family, g = exp(a (l-½) + b (l-½)²) of mean square 1.
+    """ε = g ⊙ noise of another family, g a curve of the brightness l, of mean square 1.
 
-    l is the picture's brightness, a `Light` that `lit` brings in: without it g is 1. (a, b) are
-    the last two parameters, with a Gaussian prior.
+    By default log g = a (l-½) + b (l-½)². l is the picture's, a `Light` that `lit` brings in:
+    without it g is 1. The curve's are the last parameters, with a Gaussian prior.
     """
 
-    def __init__(self, family: StationaryNoise, light: Light | None = None) -> None:
+    def __init__(
+        self,
+        family: StationaryNoise,
+        light: Light | None = None,
+        curve: LevelCurve = BY_BRIGHTNESS,
+    ) -> None:
         if family.level_names:
             raise InputError(f"{family}: its level goes with the brightness already")
         self.family, self.light = family, light
         self.isotropic, self.edges, self.spectra = family.isotropic, family.edges, family.spectra
         self.amplitude = family.amplitude
-        self.level_names = tuple(p.name for p in CURVE)
-        super().__init__([*family.parameters, *CURVE], _joined(family))
+        self.level_curve, self.level_names = curve, curve.names
+        super().__init__([*family.parameters, *curve.parameters], _joined(family, curve))
 
     def __str__(self) -> str:
         return f"{type(self.family).__name__}({', '.join(self.names)})"
@@ -70,7 +71,7 @@ class LevelledNoise(StationaryNoise):
         """g at φ (B, d) on the picture that it is lit by."""
         if self.light is None:
             return None
-        return LevelMap.by_light(phi[..., -len(CURVE) :], self.light)
+        return LevelMap.by_light(self._of_level(phi), self.light, self._curve)
 
     def statistic(self, noise: Any, observed: Tensor | None = None, *, exact: bool = False) -> Any:
         """ε itself, on a picture that it is lit by."""
@@ -85,7 +86,7 @@ class LevelledNoise(StationaryNoise):
         """Eq. (8) of ε/g, less Σ log g over channels and pixels."""
         if isinstance(statistic, Statistic):
             return super().log_likelihood(phi, statistic)
-        level = LevelMap.by_light(phi[..., -len(CURVE) :], statistic.light)
+        level = LevelMap.by_light(self._of_level(phi), statistic.light, self._curve)
         eps = statistic.eps
         whole = super().log_likelihood(phi, statistic.seen(eps / level.g))
         return whole - eps.shape[1] * (statistic.counts * level.g.log()).sum((1, 2, 3))
@@ -95,23 +96,31 @@ class LevelledNoise(StationaryNoise):
         return self.family.highest_level(shape)
 
     def digest(self) -> str | None:
-        """Of the family."""
+        """Of the family and the curve."""
         own = self.family.digest()
-        return own and digest_of("levelled", own)
+        more = () if self.level_curve == BY_BRIGHTNESS else self.level_names
+        return own and digest_of("levelled", own, *more)
 
     def _of_spectrum(self, phi: Tensor) -> Tensor:
-        return phi[..., : -len(CURVE)]
+        return phi[..., : -len(self._curve.names)]
+
+    def _of_level(self, phi: Tensor) -> Tensor:
+        return phi[..., -len(self._curve.names) :]
+
+    @property
+    def _curve(self) -> LevelCurve:
+        assert self.level_curve is not None
+        return self.level_curve
 
 
-def _joined(family: StationaryNoise) -> Any:
-    """The family's prior and that of (a, b)."""
-    d, own = len(family.parameters), family.prior
-    sd = torch.tensor(SD, dtype=torch.float64)
-    curve = GaussianPrior.independent(torch.zeros(len(CURVE)), sd)
+def _joined(family: StationaryNoise, form: LevelCurve) -> Any:
+    """The family's prior and that of the curve."""
+    d, own, n = len(family.parameters), family.prior, len(form.names)
+    both = (torch.tensor(part, dtype=torch.float64) for part in (form.mean, form.sd))
+    curve = GaussianPrior.independent(*both)
     if own is None or isinstance(own, GaussianPrior):
-        mean, precision = torch.zeros(d + len(CURVE)), torch.zeros(d + len(CURVE), d + len(CURVE))
-        mean, precision = mean.double(), precision.double()
-        precision[d:, d:] = curve.precision
+        mean, precision = torch.zeros(d + n).double(), torch.zeros(d + n, d + n).double()
+        mean[d:], precision[d:, d:] = curve.mean, curve.precision
         if own is not None:
             mean[:d], precision[:d, :d] = own.mean, own.precision
         return GaussianPrior(mean, precision)

@@ -14,8 +14,9 @@ from gibbsdiff.checks import as_images
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape
 from gibbsdiff.identity import digest_of
-from gibbsdiff.noise.base import LogDensity, NoiseModel, Parameter, Range
+from gibbsdiff.noise.base import LogDensity, NoiseModel, Range
 from gibbsdiff.noise.covariance import PixelCovariance
+from gibbsdiff.noise.parameter import Parameter
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors
-from gibbsdiff.noise.base import Parameter
+from gibbsdiff.noise.parameter import Parameter
 from gibbsdiff.noise.priors import GaussianPrior
 from gibbsdiff.noise.stationary import StationaryNoise
 

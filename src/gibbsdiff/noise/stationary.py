@@ -28,6 +28,7 @@ from gibbsdiff.fourier import (
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.noise.level import LevelMap, Light
+from gibbsdiff.noise.level_curves import LevelCurve
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,8 @@ class StationaryNoise(NoiseModel):
     spectra: int = 1
     level_names: tuple[str, ...] = ()
     """Names of the parameters of its level map, eq. (15)."""
+    level_curve: LevelCurve | None = None
+    """What they are parameters of."""
 
     @abstractmethod
     def log_power(self, k: Wavevectors, phi: Tensor) -> Tensor:

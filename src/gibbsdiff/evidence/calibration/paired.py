@@ -11,8 +11,9 @@ from torch import Tensor
 
 from gibbsdiff.evidence.calibration.sbc import RankRecord
 from gibbsdiff.fourier import Shape
-from gibbsdiff.noise.base import NoiseModel, Parameter
+from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.covariance import NoiseCovariance
+from gibbsdiff.noise.parameter import Parameter
 from gibbsdiff.streams import Streams
 
 
