@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 COSMO := $(VENV)/.cosmo
 TOOLS := $(VENV)/.tools
 
-.PHONY: demo demo-cosmo paper test test-slow lint types bench clean
+.PHONY: demo demo-cosmo paper test test-slow lint types bench release-check clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gibbsdiff needs Python 3.11 or newer")'
@@ -23,7 +23,7 @@ $(COSMO): $(READY)
 	touch $@
 
 $(TOOLS): $(READY)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster,sky]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster,sky,release]'
 	touch $@
 
 demo: $(READY)
@@ -48,9 +48,13 @@ lint: $(TOOLS)
 types: $(TOOLS)
 	$(BIN)/mypy
 
+# Version, changelog, citation; sdist and wheel; an empty environment, offline; the command in it.
+release-check: $(TOOLS)
+	OMP_WAIT_POLICY=passive $(BIN)/python .ci/release_check.py
+
 bench: $(READY)
 	$(BIN)/python benchmarks/phi_step.py
 	$(BIN)/python benchmarks/import_time.py
 
 clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache demo demo-cosmo paper
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache demo demo-cosmo paper
