@@ -36,6 +36,7 @@ ROOMS = (
     "training",
     "evidence",
     "cosmo",
+    "web",
     "cli",
 )
 MODULES = {

@@ -58,6 +58,7 @@ def denoise(
     model: Model = None,
     device: option.Device = "cpu",
     figure: option.Figure = True,
+    html: option.Html = False,
     posterior: option.Posterior = True,
     clobber: option.Clobber = True,
     seed: option.Seed = 0,
@@ -147,7 +148,7 @@ def denoise(
     if weights == WeightsName.none:
         given["weights"] = None
     given["keep"] = (keep, keep if keep_chroma is None else keep_chroma)
-    wishes = Wishes(output, figure, posterior, clobber, given)
+    wishes = Wishes(output, figure, posterior, clobber, given, html)
     if output is not None:
         prepare(output, many)
     if stream:

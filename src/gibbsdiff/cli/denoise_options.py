@@ -115,6 +115,9 @@ Tile = Annotated[
 ]
 Device = Annotated[str, typer.Option(help="Where the network runs: cpu, cuda, ...")]
 Figure = Annotated[bool, typer.Option(help="Write the report figure.")]
+Html = Annotated[
+    bool, typer.Option("--html", help="Write a report with a slider, as one HTML file.")
+]
 Posterior = Annotated[bool, typer.Option(help="Write the posterior, the largest of the files.")]
 Clobber = Annotated[
     bool, typer.Option(help="Write over results that exist, or skip their pictures.")

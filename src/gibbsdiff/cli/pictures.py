@@ -40,10 +40,12 @@ class Wishes:
     posterior: bool
     clobber: bool
     options: dict[str, Any]
+    html: bool = False
 
     def results_for(self, picture: Picture, place: Path) -> Results:
         """The files to be written for a picture."""
-        return results_for(picture, place, figure=self.figure, posterior=self.posterior)
+        wanted = {"figure": self.figure, "posterior": self.posterior, "html": self.html}
+        return results_for(picture, place, **wanted)
 
 
 def find(patterns: list[str]) -> tuple[list[Path], int]:

@@ -27,6 +27,7 @@ class Results(NamedTuple):
     uncertainty: Path
     posterior: Path | None
     report: Path | None
+    page: Path | None = None
 
     def wanted(self) -> list[Path]:
         """All of them that are to be written."""
@@ -75,7 +76,12 @@ def stem_of(place: Path) -> Path:
 
 
 def results_for(
-    picture: Picture, place: Path, *, figure: bool = True, posterior: bool = True
+    picture: Picture,
+    place: Path,
+    *,
+    figure: bool = True,
+    posterior: bool = True,
+    html: bool = False,
 ) -> Results:
     """What will be written for a picture; refused here, before the work, if it cannot be."""
     check_output(picture, place)
@@ -85,6 +91,7 @@ def results_for(
         place.with_name(f"{stem}.uncertainty{picture.format.map_suffix}"),
         place.with_name(f"{stem}.posterior.nc") if posterior else None,
         place.with_name(f"{stem}.report.png") if figure else None,
+        place.with_name(f"{stem}.report.html") if html else None,
     )
     for file in results.existing():
         if file.is_dir():
@@ -147,6 +154,9 @@ def write_results(
                 if results.report is not None:
                     title = picture.path.name
                     posterior.plot(folder / results.report.name, kind="report", title=title)
+                if results.page is not None:
+                    page, title = folder / results.page.name, picture.path.name
+                    posterior.plot(page, kind="html", title=title, profile=picture.profile)
             except InputError as trouble:  # it names the hidden folder
                 raise InputError(
                     str(trouble).replace(f"{folder}{os.sep}", f"{place.parent}{os.sep}")
@@ -163,6 +173,7 @@ def denoise_file(
     *,
     figure: bool = True,
     posterior: bool = True,
+    html: bool = False,
     clobber: bool = True,
     **options: Any,
 ) -> Denoised:
@@ -171,6 +182,7 @@ def denoise_file(
     Arguments:
         out: The denoised picture's file. By default it lies beside the input.
         figure, posterior: Whether the report, and the posterior as NetCDF, are written.
+        html: Whether a report with a slider is written, as one HTML file.
         clobber: False refuses to write where there are files already, before the work.
         options: Those of `gibbsdiff.denoise`.
 
@@ -179,7 +191,7 @@ def denoise_file(
     """
     picture = read_picture(path)
     place = Path(out) if out is not None else target(picture.path, None, many=False)
-    results = results_for(picture, place, figure=figure, posterior=posterior)
+    results = results_for(picture, place, figure=figure, posterior=posterior, html=html)
     if not clobber and results.existing():
         raise InputError(f"{results.existing()[0]}: exists already")
     found = denoise_picture(picture, **options)

@@ -63,6 +63,7 @@ class Picture:
     unit: float
     format: FileFormat = field(repr=False)
     channels: int  # in the file, alpha aside
+    profile: bytes | None = field(default=None, repr=False)  # ICC: what its colours mean
 
     @property
     def unit_name(self) -> str:

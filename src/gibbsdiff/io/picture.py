@@ -6,6 +6,7 @@ standard deviation in the input's units is `unit` times its own.
 
 from __future__ import annotations
 
+import io
 import os
 import warnings
 from collections.abc import Iterator
@@ -95,7 +96,7 @@ def _decoded(content: bytes, place: Path, reader: Reader) -> Picture:
         if not content:
             raise InputError("the file is empty")
         with _large_pictures():
-            return _scaled(place, *reader(content))
+            return replace(_scaled(place, *reader(content)), profile=_profile(content))
     except InputError as trouble:
         raise InputError(f"{place}: {trouble}") from None
     except UnidentifiedImageError:
@@ -103,6 +104,15 @@ def _decoded(content: bytes, place: Path, reader: Reader) -> Picture:
     except Exception as trouble:  # decoders of damaged files raise whatever they meet
         reason = getattr(trouble, "strerror", None) or str(trouble) or type(trouble).__name__
         raise InputError(f"{place}: cannot be read ({' '.join(reason.split())})") from None
+
+
+def _profile(content: bytes) -> bytes | None:
+    """The ICC profile, where Pillow knows the format; nothing is decoded for it."""
+    try:
+        with Image.open(io.BytesIO(content)) as image:
+            return image.info.get("icc_profile")
+    except Exception:  # FITS, NPY, depths of TIFF that Pillow has no mode for
+        return None
 
 
 @contextmanager
