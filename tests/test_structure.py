@@ -35,6 +35,7 @@ ROOMS = (
     "plots",
     "training",
     "evidence",
+    "ecosystem",
     "cosmo",
     "web",
     "cli",

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gibbsdiff.diffusion.signal import PowerLawSignal as PowerLawSignal
     from gibbsdiff.diffusion.solvers import ddpm as ddpm
     from gibbsdiff.diffusion.solvers import few_step as few_step
+    from gibbsdiff.ecosystem.restore import restore as restore
     from gibbsdiff.errors import InputError as InputError
     from gibbsdiff.inference.denoise import denoise as denoise
     from gibbsdiff.inference.files import denoise_file as denoise_file
@@ -96,6 +97,7 @@ _HOME = {
     "infer": "inference.pipeline",
     "load_model": "pretrained",
     "psnr": "metrics",
+    "restore": "ecosystem.restore",
     "ssim": "metrics",
 }
 

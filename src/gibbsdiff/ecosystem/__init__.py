@@ -1,0 +1,1 @@
+"""Fits other packages: arrays as scikit-image has them, NDData, xarray, deepinv, napari."""
