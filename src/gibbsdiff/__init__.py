@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from gibbsdiff.inference.problem import Options as Options
     from gibbsdiff.inference.problem import Problem as Problem
     from gibbsdiff.inference.search import find_mode as find_mode
+    from gibbsdiff.inference.series import Series as Series
+    from gibbsdiff.inference.series import denoise_series as denoise_series
     from gibbsdiff.metrics import psnr as psnr
     from gibbsdiff.metrics import ssim as ssim
     from gibbsdiff.noise import BandedNoise as BandedNoise
@@ -79,6 +81,7 @@ _HOME = {
     "PowerLawNoise": "noise",
     "PowerLawSignal": "diffusion.signal",
     "Problem": "inference.problem",
+    "Series": "inference.series",
     "Settings": "inference.gibbs",
     "SmoothNoise": "noise",
     "SpectralCovariance": "noise",
@@ -91,6 +94,7 @@ _HOME = {
     "ddpm": "diffusion.solvers",
     "denoise": "inference.denoise",
     "denoise_file": "inference.files",
+    "denoise_series": "inference.series",
     "few_step": "diffusion.solvers",
     "find_mode": "inference.search",
     "gibbs": "inference.gibbs",

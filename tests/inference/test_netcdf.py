@@ -46,6 +46,7 @@ def make():
         check=ModelCheck(False, "no", (BAND,), (BAND,)),
         keep=(0.2, 0.5),
         returned=True,
+        mode=(0.12, -0.3),
     )
 
 

@@ -76,8 +76,8 @@ def with_check(
     if not options.check:
         return posterior
     y, observation, keys = problem.y, problem.observation, list(problem.keys)
-    if observation.window is not None and y[0, 0].numel() > LARGE:
-        windows = cut(y, observation)
+    if observation.window is not None and (y[0, 0].numel() > LARGE or problem.pages > 1):
+        windows = cut(y, observation, problem.pages)
         y, keys = windows.parts, [(i,) for i in range(len(windows.parts))]
         stated = observation.stated_on or observation.shape
         observation = replace(windows.local, stated_on=stated)

@@ -170,6 +170,8 @@ def denoise(
             tile,
             isinstance(source, str | Path),
             depth,
+            given.pages,
+            given.shared,
         )
 
     options = partial(

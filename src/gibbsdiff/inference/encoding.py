@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.fourier import Shape
 from gibbsdiff.io.file_format import Picture
 
 SMALLEST = 16  # pixels of a side
@@ -42,15 +43,32 @@ class Encoding:
         return pixels[..., 0] if pixels.shape[-1] == 1 else pixels
 
 
+class Shared(NamedTuple):
+    """Where φ of other pictures is from: the grid that it is stated on, and the quantiles of their
+    brightness, over which a level that goes with it has the mean square 1.
+    """
+
+    grid: Shape
+    light: Tensor
+
+
 class Given(NamedTuple):
-    """A picture: values (C, H, W) in float32 or float64, NaN where missing, and its encoding."""
+    """A picture: values (C, H, W) in float32 or float64, NaN where missing, and its encoding.
+
+    `pages` of one height may lie under each other, which have one noise; `shared` is where the
+    known noise of a picture is from, if from others.
+    """
 
     values: Tensor
     encoding: Encoding
+    pages: int = 1
+    shared: Shared | None = None
 
 
 def is_several(pictures: Any) -> bool:
     """Whether it is a list of pictures, or a batch (B, C, H, W)."""
+    if isinstance(pictures, Given):
+        return False
     if isinstance(pictures, list | tuple):
         return len(pictures) > 0 and (
             isinstance(pictures[0], str | Path) or np.ndim(pictures[0]) >= 2
@@ -64,6 +82,8 @@ def read(picture: Any) -> Given:
     Arrays are (H, W), (C, H, W) or (H, W, C) with 1 or 3 channels, or 4: the last is alpha. uint8
     and uint16 are scaled by their range; floats are taken as they are.
     """
+    if isinstance(picture, Given):
+        return picture
     if isinstance(picture, str | Path):
         from gibbsdiff.io.picture import read_picture
 

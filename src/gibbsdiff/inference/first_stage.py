@@ -102,7 +102,9 @@ def _above(marginal: Marginal, mode: Mode) -> Tensor | None:
 
 def search(problem: Problem, options: Options, progress: Progress = silent) -> Search:
     """The mode of p(φ | y): of every image, or of all windows of one."""
-    windows = cut(problem.y, problem.observation) if problem.by_windows else None
+    windows = None
+    if problem.by_windows:
+        windows = cut(problem.y, problem.observation, problem.pages)
     y, observation, keys = problem.y, problem.observation, list(problem.keys)
     if windows is not None:
         y, observation = windows.parts, windows.local

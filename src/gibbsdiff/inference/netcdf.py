@@ -43,6 +43,7 @@ FACTS = (
     "notes",
     "keep",
     "returned",
+    "mode",
 )
 SMALL = 64  # numbers that are not worth compressing
 

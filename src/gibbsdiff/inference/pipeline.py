@@ -108,6 +108,7 @@ def _by_marginal(
         own = None if error is None else error[b]
         how = [stages, f"{drawn.densities[b]} density", *_by_whom(found, options)]
         mean, sd, stated, extra = mode.mean[b], mode.sd[b], phi, 0
+        there = mode.phi[b]
         if found.windows is not None:
             one = replace(one, observation=found.windows.whole)
             progress("denoising the whole picture", 0, 1)
@@ -116,7 +117,7 @@ def _by_marginal(
             sd, extra = whole_sd, 1
             scale = scale_to_whole(found.windows, mode.phi)
             stated, own = phi * scale, None if own is None else own * scale[:, None] * scale
-            box = box * scale
+            box, there = box * scale, there * scale
             height, width = found.windows.local.shape
             how.append(f"φ from {len(found.windows.parts)} windows of {height}×{width}")
         if options.best:
@@ -140,6 +141,7 @@ def _by_marginal(
                 calls=calls + extra + samples.calls,
                 ended=bool(mode.ended[b]),
                 interrupted=interrupted,
+                mode=tuple(there.tolist()),
                 notes=(
                     *(() if found.told else (TEXTURE,)),
                     *doubts(problem.noise.names, mode.phi[b], phi, box_of_search),

@@ -54,6 +54,7 @@ class Posterior:
         keep: The shares of luma and chroma noise that stay in the picture that is written.
         returned: Whether the picture is given back as it is: its noise is weaker than any that the
             network knows.
+        mode: φ at the mode of the marginal method, which `mean` is at.
         simpler: The posterior by a simpler family that fits as well, of noise "auto".
     """
 
@@ -82,6 +83,7 @@ class Posterior:
     notes: tuple[str, ...] = ()
     keep: tuple[float, float] = (0.0, 0.0)
     returned: bool = False
+    mode: tuple[float, ...] | None = None
     simpler: Posterior | None = None
 
     @property

@@ -77,6 +77,7 @@ class Problem:
         noiseless: Most neighbours in y are equal: it is given back at once, without a search.
         whole: The search is for the mode of the whole posterior: score, quiet places and prior.
         by_windows: φ of one large picture comes from windows of it.
+        pages: y is so many pictures of one height under each other, which have one φ.
         keys: Names of the images' random streams; by default (i,).
     """
 
@@ -99,6 +100,7 @@ class Problem:
     least_level: float = 0.0
     noiseless: bool = False
     by_windows: bool = False
+    pages: int = 1
     keys: tuple[Key, ...] = ()
 
     def __post_init__(self) -> None:

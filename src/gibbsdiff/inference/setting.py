@@ -12,7 +12,7 @@ from torch import Tensor
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.clipped import hidden_places, without_noise
-from gibbsdiff.inference.encoding import check_range, observation
+from gibbsdiff.inference.encoding import Shared, check_range, observation
 from gibbsdiff.inference.observation import ObservationModel, taper
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.quiet import Quiet, quiet_patches
@@ -94,11 +94,16 @@ def picture_problem(
     tile: int | None = None,
     on_unit_range: bool = False,
     depth: Depth | None = None,
+    pages: int = 1,
+    shared: Shared | None = None,
 ) -> tuple[Problem, Tensor | None]:
-    """The problem of one picture (C, H, W), NaN where missing; and where pixels are missing."""
+    """The problem of one picture (C, H, W), NaN where missing; and where pixels are missing.
+
+    `pages` and `shared` are those of `Given`.
+    """
     if on_unit_range:
         check_range(values)
-    y, missing = observation(values)
+    y, missing, hidden = seen(values, depth, pages)
     if denoiser.dtype is not None:
         y = y.to(denoiser.dtype)
     shape = (y.shape[-2], y.shape[-1])
@@ -113,10 +118,9 @@ def picture_problem(
             raise InputError("tile: this denoiser sees whole pictures only")
         denoiser = in_tiles
     clipped = depth is not None and depth.clipped
-    hidden = hidden_places(y, missing) if clipped else missing
     window = None
     if family.stationary:
-        window = taper(shape, hidden) if boundary == "open" else None
+        window = taper(shape, hidden) if boundary == "open" or pages > 1 else None
         if window is None and hidden is not None:
             window = (~hidden)[None, None].double()
     observed = None if missing is None or family.stationary else ~missing
@@ -126,7 +130,8 @@ def picture_problem(
     d = len(noise.parameters)
     light, quiet = None, None
     if isinstance(noise, StationaryNoise) and noise.level_names:
-        light = Light.of(brightness(y), None if hidden is None else ~hidden)
+        light = light_of(y, hidden)
+        light = light if shared is None else replace(light, whole=shared.light)
     whole = d > FEW and noise.has_gaussian_prior
     if whole and not everything and denoiser.error_model and y.shape[1] in (1, 3):
         every = torch.ones(shape, dtype=torch.bool) if clipped else None
@@ -137,7 +142,15 @@ def picture_problem(
         y,
         noise,
         denoiser,
-        ObservationModel(noise, shape, grey, window, observed, light=light),
+        ObservationModel(
+            noise,
+            shape,
+            grey,
+            window,
+            observed,
+            stated_on=None if shared is None else shared.grid,
+            light=light,
+        ),
         known=phi if everything else None,
         start=_start(noise, quiet, raised, whole),
         # Bands of their own have too few modes to leave any out.
@@ -149,7 +162,28 @@ def picture_problem(
         whole=whole,
         least_level=LEAST_LEVEL if on_unit_range else 0.0,
         noiseless=on_unit_range and clipped and not known and without_noise(y),
+        pages=pages,
     ), missing
+
+
+def seen(
+    values: Tensor, depth: Depth | None, pages: int = 1
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """y (1, C, H, W) of values (C, H, W), filled; where it is missing, and where it is not to be
+    listened to: saturated pixels as well, and the last row of each of several pages.
+    """
+    y, missing = observation(values)
+    hidden = hidden_places(y, missing) if depth is not None and depth.clipped else missing
+    if pages > 1:
+        seams = torch.zeros(y.shape[-2:], dtype=torch.bool)
+        seams[y.shape[-2] // pages - 1 :: y.shape[-2] // pages] = True
+        hidden = seams if hidden is None else hidden | seams
+    return y, missing, hidden
+
+
+def light_of(y: Tensor, hidden: Tensor | None) -> Light:
+    """The brightness that the level of the noise goes with."""
+    return Light.of(brightness(y), None if hidden is None else ~hidden)
 
 
 def options_of(
@@ -166,7 +200,9 @@ def options_of(
     if method == "auto":
         method = "marginal" if problem.searchable and problem.known is None else "gibbs"
         method = "marginal" if others.get("best") else method
-    large = method == "marginal" and pixels > LARGE
+    large = method == "marginal" and (pixels > LARGE or problem.pages > 1)
+    if problem.pages > 1 and not large and problem.known is None:
+        raise InputError("one noise for several pictures is for the marginal method")
     if large and problem.observation.window is not None and problem.known is None:
         most = problem.most_steps if problem.whole else 20
         problem = replace(problem, by_windows=True, most_steps=most)

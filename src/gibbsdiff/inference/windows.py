@@ -36,12 +36,17 @@ def places(shape: Shape, side: int = SIDE, most: int = MOST) -> list[tuple[int, 
     return [(top, left) for top in along[0] for left in along[1]]
 
 
-def cut(y: Tensor, observation: ObservationModel) -> Windows:
-    """The windows of a picture y (1, C, H, W) with a taper; scores of eq. (11) add up over them."""
+def cut(y: Tensor, observation: ObservationModel, pages: int = 1) -> Windows:
+    """The windows of a picture y (1, C, H, W) with a taper; scores of eq. (11) add up over them.
+
+    Of `pages` of one height under each other no window has parts of two.
+    """
     assert observation.window is not None
     shape = observation.shape
-    small = (min(SIDE, shape[0]), min(SIDE, shape[1]))
-    cuts = [(slice(t, t + small[0]), slice(left, left + small[1])) for t, left in places(shape)]
+    page = (shape[0] // pages, shape[1])
+    small = (min(SIDE, page[0]), min(SIDE, page[1]))
+    corners = [(t + i * page[0], left) for i in range(pages) for t, left in places(page)]
+    cuts = [(slice(t, t + small[0]), slice(left, left + small[1])) for t, left in corners]
     parts = torch.cat([y[..., rows, columns] for rows, columns in cuts])
     seen = torch.cat([observation.window[..., rows, columns] > 0 for rows, columns in cuts])
     window = taper(small) * seen
