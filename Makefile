@@ -6,7 +6,7 @@ READY := $(VENV)/.ready
 COSMO := $(VENV)/.cosmo
 TOOLS := $(VENV)/.tools
 
-.PHONY: demo demo-cosmo paper test test-slow lint types bench release-check clean
+.PHONY: demo demo-cosmo paper test test-slow lint types docs bench release-check clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gibbsdiff needs Python 3.11 or newer")'
@@ -23,7 +23,7 @@ $(COSMO): $(READY)
 	touch $@
 
 $(TOOLS): $(READY)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster,sky,release]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster,sky,release,docs,deepinv]'
 	touch $@
 
 demo: $(READY)
@@ -52,9 +52,13 @@ types: $(TOOLS)
 release-check: $(TOOLS)
 	OMP_WAIT_POLICY=passive $(BIN)/python .ci/release_check.py
 
+# The site, in build/site; its two notebooks are executed. A warning is an error.
+docs: $(TOOLS)
+	OMP_NUM_THREADS=2 $(BIN)/python -m sphinx -W --keep-going -q -b html docs build/site
+
 bench: $(READY)
 	$(BIN)/python benchmarks/phi_step.py
 	$(BIN)/python benchmarks/import_time.py
 
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache demo demo-cosmo paper
+	rm -rf $(VENV) build dist docs/generated .mypy_cache .ruff_cache .pytest_cache demo demo-cosmo paper

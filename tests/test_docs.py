@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+FOLDERS = ("*.md", "docs/*.md", "docs/how-to/*.md", "docs/reference/*.md")
+PAGES = sorted(page for folder in FOLDERS for page in ROOT.glob(folder))
 MATH = (ROOT / "docs" / "math.md").read_text()
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
 GROUPS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]
@@ -50,7 +51,7 @@ def anchors(text):
         yield re.sub(r"[^\w\- ]", "", plain).replace(" ", "-")
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\((?!https?:)([^)\s]+)\)", prose(page.read_text())):
         path, _, anchor = target.partition("#")
@@ -60,7 +61,7 @@ def test_links_lead_somewhere(page):
             assert anchor in set(anchors(to.read_text())), f"{page.name}: {target}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_named_places_exist(page):
     for place in re.findall(r"`(gibbsdiff(?:\.\w+)+)(?:\([^`]*\))?`", prose(page.read_text())):
         if place not in GROUPS:

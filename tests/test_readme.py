@@ -11,7 +11,9 @@ import gibbsdiff
 from gibbsdiff.metrics import psnr
 
 ROOT = Path(__file__).parents[1]
-FILES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCS = ROOT / "docs"
+REFERENCE = sorted((DOCS / "reference").glob("*.md"))
+FILES = [ROOT / "README.md", *sorted([*DOCS.glob("*.md"), *DOCS.glob("how-to/*.md")]), *REFERENCE]
 FENCE = re.compile(r"^```python\n(.*?)^```$", re.S | re.M)
 MARK = re.compile(r"<!-- not executed: .+ -->\s*\Z")  # on the line before a block
 
@@ -47,7 +49,7 @@ def run(path, after=None):
 WITH_PYTHON = [f for f in FILES if blocks(f) and f.name != "README.md"]
 
 
-@pytest.mark.parametrize("path", WITH_PYTHON, ids=lambda f: f.name)
+@pytest.mark.parametrize("path", WITH_PYTHON, ids=lambda f: str(f.relative_to(ROOT)))
 def test_the_python_of_the_docs_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run(path)
@@ -93,12 +95,25 @@ def test_every_public_name_occurs_in_python_that_is_run():
     assert sorted(set(gibbsdiff.__all__) - used) == []
 
 
+def test_every_public_name_is_in_the_reference_with_an_example_that_uses_it():
+    index = (DOCS / "reference" / "index.md").read_text()
+    found = set()
+    for page in REFERENCE:
+        for part in re.split(r"^## ", page.read_text(), flags=re.M)[1:]:
+            name = part.partition("\n")[0].replace("\\", "")
+            assert re.search(rf"^\.\. auto\w+:: gibbsdiff\.{name}$", part, re.M), name
+            assert f"`{name}`" in index, name
+            if name in named("\n".join(m[1] for m in FENCE.finditer(part))):
+                found.add(name)
+    assert sorted(found) == sorted(gibbsdiff.__all__)
+
+
 def test_blocks_that_are_not_run_are_few():
     left_out = [(f.name, b.line) for f in FILES for b in blocks(f) if not b.runs]
     assert len(left_out) <= 3, left_out
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda f: f.name)
+@pytest.mark.parametrize("path", FILES, ids=lambda f: str(f.relative_to(ROOT)))
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", path.read_text()):
         assert (path.parent / target).exists(), target
