@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from gibbsdiff.inference.posterior import Posterior as Posterior
     from gibbsdiff.inference.problem import Options as Options
     from gibbsdiff.inference.problem import Problem as Problem
+    from gibbsdiff.inference.profile import NoiseProfile as NoiseProfile
     from gibbsdiff.inference.search import find_mode as find_mode
     from gibbsdiff.inference.series import Series as Series
     from gibbsdiff.inference.series import denoise_series as denoise_series
@@ -71,6 +72,7 @@ _HOME = {
     "MixtureDenoiser": "diffusion.analytic",
     "ModelCheck": "inference.model_check",
     "NoiseModel": "noise",
+    "NoiseProfile": "inference.profile",
     "ObservationModel": "inference.observation",
     "Options": "inference.problem",
     "Parameter": "noise",

@@ -47,6 +47,7 @@ def make():
         keep=(0.2, 0.5),
         returned=True,
         mode=(0.12, -0.3),
+        family="white",
     )
 
 

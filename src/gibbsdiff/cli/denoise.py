@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Any
 
 import typer
@@ -61,6 +62,9 @@ def denoise(
     html: option.Html = False,
     posterior: option.Posterior = True,
     clobber: option.Clobber = True,
+    noise_from: option.NoiseFrom = None,
+    noise_prior: option.NoisePrior = None,
+    save_noise: option.SaveNoise = None,
     seed: option.Seed = 0,
 ) -> None:
     """Denoise pictures blindly: the clean picture, its uncertainty, and the noise's parameters.
@@ -90,13 +94,15 @@ def denoise(
         "--weights": weights is not None,
     }
     how = _method(method, _given(of_marginal), _given(of_gibbs))
-    if noise is None:
-        few = how == Method.gibbs or weights is not None or bool(_given(of_marginal))
-        plain = preset is not None or sigma is not None or phi is not None
-        noise = Noise.power_law if few or plain else Noise.auto
     known = {n: v for n, v in (("sigma", sigma), ("phi", phi)) if v is not None}
-    if _is_all_known(noise, known) and (idle := _given(of_both | of_marginal | of_gibbs)):
-        raise InputError(f"{idle[0]}: the noise is given, and nothing is left to infer but x")
+    few = how == Method.gibbs or weights is not None or bool(_given(of_marginal))
+    profile = _profile(noise_from, noise_prior, noise, known)
+    noise = noise or _usual(profile, few or preset is not None or bool(known))
+    if noise_from is not None or _is_all_known(noise, known):
+        idle = of_both | of_marginal | of_gibbs | {"--save-noise": save_noise is not None}
+        if _given(idle):
+            line = "the noise is given, and nothing is left to infer but x"
+            raise InputError(f"{_given(idle)[0]}: {line}")
     check_weights(preset, weights, weighted_chains)
 
     from gibbsdiff.cli.pictures import Wishes, denoise_files, denoise_stream, find, prepare
@@ -112,8 +118,9 @@ def denoise(
         raise typer.Exit(2)
     named = len(files) + failed
     many = named > 1
-    if many and checkpoint is not None:
-        raise InputError("--checkpoint: a file is for the chains of one picture")
+    if many:
+        _of_one_picture("--checkpoint", "chains", checkpoint)
+        _of_one_picture("--save-noise", "noise", save_noise)
     options: dict[str, Any] = {
         "noise": noise,
         "known": known,
@@ -138,6 +145,8 @@ def denoise(
         "check": check,
         "checkpoint": checkpoint,
         "tile": tile,
+        "noise_from": profile if noise_from is not None else None,
+        "noise_prior": profile if noise_prior is not None else None,
         "seed": seed,
     }
     given = {
@@ -148,7 +157,7 @@ def denoise(
     if weights == WeightsName.none:
         given["weights"] = None
     given["keep"] = (keep, keep if keep_chroma is None else keep_chroma)
-    wishes = Wishes(output, figure, posterior, clobber, given, html)
+    wishes = Wishes(output, figure, posterior, clobber, given, html, save_noise)
     if output is not None:
         prepare(output, many)
     if stream:
@@ -174,6 +183,28 @@ def _method(method: Method, of_marginal: list[str], of_gibbs: list[str]) -> Meth
     if method != Method.auto:
         return method
     return Method.marginal if of_marginal else Method.gibbs if of_gibbs else method
+
+
+def _of_one_picture(name: str, what: str, file: Path | None) -> None:
+    """Refuse a file that holds what belongs to a single picture."""
+    if file is not None:
+        raise InputError(f"{name}: a file is for the {what} of one picture")
+
+
+def _usual(profile: Any, plain: bool) -> Noise:
+    """The family, if none was named."""
+    if profile is not None:
+        return Noise(profile.family)
+    return Noise.power_law if plain else Noise.auto
+
+
+def _profile(known: Path | None, prior: Path | None, noise: Noise | None, others: Any) -> Any:
+    """The noise profile, read and checked before the first picture."""
+    if known is None and prior is None:
+        return None
+    from gibbsdiff.inference.profile import profile_given
+
+    return profile_given(known, prior, None if noise is None else noise.value, others)
 
 
 def _is_all_known(noise: Noise, known: dict[str, float]) -> bool:

@@ -122,4 +122,13 @@ Posterior = Annotated[bool, typer.Option(help="Write the posterior, the largest 
 Clobber = Annotated[
     bool, typer.Option(help="Write over results that exist, or skip their pictures.")
 ]
+NoiseFrom = Annotated[
+    Path | None, typer.Option(help="A noise profile: the noise is known, that of another picture.")
+]
+NoisePrior = Annotated[
+    Path | None, typer.Option(help="A noise profile that is the prior of this picture's noise.")
+]
+SaveNoise = Annotated[
+    Path | None, typer.Option(help="File that the noise of one picture is kept in, a profile.")
+]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)]

@@ -23,6 +23,7 @@ from gibbsdiff.inference.files import (
     target,
     write_results,
 )
+from gibbsdiff.inference.profile import NoiseProfile, found_on
 from gibbsdiff.io.file_format import Picture
 from gibbsdiff.io.find import find_pictures, is_result
 from gibbsdiff.io.picture import READERS, encoded, picture_from_bytes, read_picture
@@ -41,6 +42,7 @@ class Wishes:
     clobber: bool
     options: dict[str, Any]
     html: bool = False
+    save_noise: Path | None = None
 
     def results_for(self, picture: Picture, place: Path) -> Results:
         """The files to be written for a picture."""
@@ -152,6 +154,9 @@ def _denoised(
             show("writing the files", 0, None)
             with interrupts.waiting():
                 files = write_results(picture, posterior, results, clobber=wishes.clobber)
+    if wishes.save_noise is not None:
+        NoiseProfile.of(posterior, **found_on(picture)).save(wishes.save_noise)
+        files = [*files, wishes.save_noise]
     return Denoised(picture, posterior, files)
 
 

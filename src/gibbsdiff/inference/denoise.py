@@ -23,6 +23,7 @@ from gibbsdiff.inference.pipeline import infer
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.presets import Preset, denoiser_for, model_for, with_preset
 from gibbsdiff.inference.problem import Mean, Options, Problem, SamplerName, Starts, WarmUp
+from gibbsdiff.inference.profile import NoiseProfile, profile_given
 from gibbsdiff.inference.progress import Progress, reporter
 from gibbsdiff.inference.setting import (
     FAMILIES,
@@ -43,7 +44,7 @@ Setting = Callable[[Given, str | NoiseModel], tuple[Problem, Tensor | None]]
 def denoise(
     picture: Any,
     *,
-    noise: str | NoiseModel = "power-law",
+    noise: str | NoiseModel | None = None,
     known: Mapping[str, float] | None = None,
     model: str | Path | Denoiser | Callable[..., Any] | None = None,
     method: Literal["auto", "marginal", "gibbs"] = "auto",
@@ -69,6 +70,8 @@ def denoise(
     tile: int | None = None,
     device: str | torch.device = "cpu",
     checkpoint: str | Path | None = None,
+    noise_from: NoiseProfile | str | Path | None = None,
+    noise_prior: NoiseProfile | str | Path | None = None,
     seed: int = 0,
     progress: bool | Progress = False,
 ) -> Any:
@@ -80,9 +83,9 @@ def denoise(
         picture: A file's path, a PIL image, an array or a tensor: (H, W), (C, H, W), (H, W, 3) or,
             with alpha, (H, W, 4). Floats are about [0, 1], uint8 and uint16 are scaled by their
             range; NaN pixels count as not observed. A list of these, or (B, C, H, W), is several.
-        noise: "power-law"; "white"; "banded"; "photo", a spectrum for luma and one for chroma, and
-            a level that goes with brightness; "curves", free smooth spectra in its place; "auto",
-            "photo" and the simplest of white and power law that fits as well, as
+        noise: "power-law", the default; "white"; "banded"; "photo", a spectrum for luma and one
+            for chroma, and a level that goes with brightness; "curves", free smooth spectra in its
+            place; "auto", "photo" and the simplest of white and power law that fits as well, as
             `Posterior.simpler`; or a noise model of your own.
         known: Parameters whose values you know, by name. All known: nothing is inferred but x.
         model: A model of the package by name, a model file, or a denoiser: any callable
@@ -127,6 +130,8 @@ def denoise(
         tile: Side of the tiles that a large picture is shown to the network in.
         device: Where the network runs. Random numbers are the same on every device.
         checkpoint: A file that Gibbs chains are kept in, and go on from.
+        noise_from: A `NoiseProfile` or its file: the noise is known, that of another picture.
+        noise_prior: The same as the prior of φ, a Gaussian, in place of the family's own.
         seed: The same seed gives the same result.
         progress: True shows a bar on stderr; or a callable that is told stage, step, of how many.
     """
@@ -148,6 +153,8 @@ def denoise(
             "phi_step": phi_step,
         },
     )
+    profile = profile_given(noise_from, noise_prior, noise, known)
+    noise = noise or ("power-law" if profile is None else profile.family)
     source = model_for(preset, model)
     if isinstance(noise, str) and noise not in (AUTO, *FAMILIES):
         there = ", ".join((AUTO, *FAMILIES))
@@ -172,6 +179,7 @@ def denoise(
             depth,
             given.pages,
             given.shared,
+            None if profile is None else profile.told(given.encoding, noise_from is not None),
         )
 
     options = partial(
@@ -219,7 +227,8 @@ def _one(
         problem, missing = setting(given, family)
         chosen = options(problem)
         found = at_once(*chosen) or infer(*chosen, progress)[0]
-        return _in_its_type(replace(found, missing=missing, keep=keep), given)
+        name = family if isinstance(family, str) else ""
+        return _in_its_type(replace(found, missing=missing, keep=keep, family=name), given)
 
     if noise != AUTO:
         return posterior_of(noise)

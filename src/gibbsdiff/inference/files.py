@@ -12,7 +12,9 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.denoise import denoise
 from gibbsdiff.inference.marginal import CHUNK
 from gibbsdiff.inference.posterior import Posterior
+from gibbsdiff.inference.profile import profile_given
 from gibbsdiff.io.atomic import move_together
+from gibbsdiff.io.facts import facts_of
 from gibbsdiff.io.file_format import Picture
 from gibbsdiff.io.picture import check_output, read_picture, write_picture, write_uncertainty
 
@@ -117,6 +119,8 @@ def denoise_picture(picture: Picture, **options: Any) -> Posterior:
     source = picture.path
     if picture.values.min() == picture.values.max():
         raise InputError(f"{source}: every pixel has the same value; there is no noise to find")
+    told = [options.get(n) for n in ("noise_from", "noise_prior", "noise", "known")]
+    profile = profile_given(*told)
     try:
         posterior: Posterior = denoise(picture, **options)
     except InputError as trouble:
@@ -125,6 +129,8 @@ def denoise_picture(picture: Picture, **options: Any) -> Posterior:
         if not isinstance(trouble, MemoryError) and "allocate memory" not in str(trouble):
             raise
         raise InputError(f"{source}: not enough memory; smaller tiles need less") from None
+    if profile is not None and (doubt := profile.doubt(facts_of(source))):
+        posterior = replace(posterior, notes=(*posterior.notes, doubt))
     if posterior.sd is None and not any("uncertainty map" in note for note in posterior.notes):
         note = "no uncertainty map: a single draw of x has no spread"
         posterior = replace(posterior, notes=(*posterior.notes, note))

@@ -44,6 +44,7 @@ FACTS = (
     "keep",
     "returned",
     "mode",
+    "family",
 )
 SMALL = 64  # numbers that are not worth compressing
 

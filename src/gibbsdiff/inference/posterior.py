@@ -55,6 +55,7 @@ class Posterior:
         returned: Whether the picture is given back as it is: its noise is weaker than any that the
             network knows.
         mode: φ at the mode of the marginal method, which `mean` is at.
+        family: The noise by its name, "" for a model of your own.
         simpler: The posterior by a simpler family that fits as well, of noise "auto".
     """
 
@@ -84,6 +85,7 @@ class Posterior:
     keep: tuple[float, float] = (0.0, 0.0)
     returned: bool = False
     mode: tuple[float, ...] | None = None
+    family: str = ""
     simpler: Posterior | None = None
 
     @property

@@ -111,7 +111,8 @@ def climb(
         progress(stage, done + step_number, total or most)
         score = marginal.score(u, probe=not roughly)
         past.append((u, score.gradient))
-        step, short = next_step(u, score.gradient, score.information, past[-d - 1 :], near)
+        J = with_prior(marginal, score.information)
+        step, short = next_step(u, score.gradient, J, past[-d - 1 :], near)
         # The step that is found to be short is still taken: it costs nothing.
         u = torch.where(ended[:, None], u, (u + step).clamp(0, 1))
         ended = ended | short
@@ -162,7 +163,8 @@ def mode_at(marginal: Marginal, found: Climbed) -> Mode:
     calls += (len(marginal.width) + 2) * marginal.cost
     covariance = inverse
     if not marginal.plain:
-        V = make_positive_definite(here.variance) / marginal.width[:, None] / marginal.width
+        V = with_prior(marginal, make_positive_definite(here.variance))
+        V = V / marginal.width[:, None] / marginal.width
         covariance = inverse @ V @ inverse
     return Mode(phi, covariance, inverse, here.at, around, calls, ended, slopes)
 
@@ -172,7 +174,7 @@ def _observed_information(marginal: Marginal, u: Tensor) -> tuple[Tensor, Score,
     score at u; and ∂D/∂φ by the same differences.
     """
     here = marginal.score(u)
-    J = make_positive_definite(here.information)
+    J = make_positive_definite(with_prior(marginal, here.information))
     sd = torch.linalg.inv(J).diagonal(dim1=1, dim2=2).sqrt()
     columns, slopes = [], []
     for i in range(u.shape[1]):
@@ -187,6 +189,14 @@ def _observed_information(marginal: Marginal, u: Tensor) -> tuple[Tensor, Score,
     H = torch.stack(columns, -1)
     H = make_positive_definite((H + H.mT) / 2, 0.05 * here.information)
     return H, here, torch.stack(slopes, 1) if slopes else None
+
+
+def with_prior(marginal: Marginal, J: Tensor) -> Tensor:
+    """J (B, d, d) in the unit box, and the curvature of a Gaussian prior."""
+    if not marginal.noise.has_gaussian_prior:
+        return J
+    width = marginal.width
+    return J + width[:, None] * marginal.noise.prior_curvature() * width
 
 
 def without_weights(plain: Marginal, mode: Mode) -> Mode:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
+from gibbsdiff.fourier import Shape
 from gibbsdiff.inference.clipped import hidden_places, without_noise
 from gibbsdiff.inference.encoding import Shared, check_range, observation
 from gibbsdiff.inference.observation import ObservationModel, taper
@@ -85,6 +86,11 @@ def depth_of(dtype: str) -> Depth:
     return Depth()
 
 
+#: From elsewhere, of a family on a picture of some shape and brightness: the family with another
+#: prior, and parameters that are known.
+Told = Callable[[NoiseModel, Shape, Light | None], tuple[NoiseModel, dict[str, float]]]
+
+
 def picture_problem(
     values: Tensor,
     family: NoiseModel,
@@ -96,10 +102,11 @@ def picture_problem(
     depth: Depth | None = None,
     pages: int = 1,
     shared: Shared | None = None,
+    told: Told | None = None,
 ) -> tuple[Problem, Tensor | None]:
     """The problem of one picture (C, H, W), NaN where missing; and where pixels are missing.
 
-    `pages` and `shared` are those of `Given`.
+    `pages` and `shared` are those of `Given`; `told` is what is known of the noise from elsewhere.
     """
     if on_unit_range:
         check_range(values)
@@ -118,7 +125,12 @@ def picture_problem(
             raise InputError("tile: this denoiser sees whole pictures only")
         denoiser = in_tiles
     clipped = depth is not None and depth.clipped
-    window = None
+    light, quiet, window = None, None, None
+    if isinstance(family, StationaryNoise) and family.level_names:
+        light = light_of(y, hidden)
+        light = light if shared is None else replace(light, whole=shared.light)
+    if told is not None:
+        family, known = told(family, shape, light)
     if family.stationary:
         window = taper(shape, hidden) if boundary == "open" or pages > 1 else None
         if window is None and hidden is not None:
@@ -128,10 +140,6 @@ def picture_problem(
     everything = set(known) == set(family.names)
     noise = with_fixed(family, known) if known and not everything else family
     d = len(noise.parameters)
-    light, quiet = None, None
-    if isinstance(noise, StationaryNoise) and noise.level_names:
-        light = light_of(y, hidden)
-        light = light if shared is None else replace(light, whole=shared.light)
     whole = d > FEW and noise.has_gaussian_prior
     if whole and not everything and denoiser.error_model and y.shape[1] in (1, 3):
         every = torch.ones(shape, dtype=torch.bool) if clipped else None

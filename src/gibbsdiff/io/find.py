@@ -11,7 +11,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.io.picture import READERS
 
 #: What this package writes beside a picture: "photo.denoised.png" is not a picture to denoise.
-RESULTS = (".denoised.", ".uncertainty.", ".report.", ".posterior.nc")
+RESULTS = (".noise-spectrum.", ".denoised.", ".uncertainty.", ".report.", ".posterior.nc")
 
 
 class Found(NamedTuple):

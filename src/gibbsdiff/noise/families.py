@@ -95,6 +95,10 @@ class BandedNoise(StationaryNoise):
         """2 a_j in band j."""
         return 2 * phi[..., band_of(k.k, self.edges)]
 
+    def louder(self, phi: Tensor, by: Tensor) -> Tensor:
+        """All a_j, which are logarithms."""
+        return phi + by[..., None]
+
     def redraw_amplitude(self, phi: Tensor, statistic: Statistic, rng: Streams) -> Tensor:
         """All a_j at once, exactly: they are independent given ε.
 

@@ -11,6 +11,7 @@ everywhere, r = 0, and one that is 0 in the darkest place, r = 1, whatever the p
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
@@ -20,6 +21,19 @@ from torch import Tensor
 from gibbsdiff.noise.parameter import Parameter
 
 LEAST = 0.02  # of g² by counts: brightness is measured under noise, and may be below the darkest
+
+
+@dataclass(frozen=True)
+class Move:
+    """From a picture that noise was found on to another of the same detector: a brightness l of the
+    new one is stretch · l + shift on the old one's scale. `before` and `after` (n,) are quantiles
+    of both pictures' brightness, each on its own scale; None if they are not known.
+    """
+
+    stretch: float = 1.0
+    shift: float = 0.0
+    before: Tensor | None = None
+    after: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -56,6 +70,17 @@ class LevelCurve(ABC):
     def slopes(self, values: Tensor, light: Tensor) -> Tensor:
         """∂ log g/∂values: (B, n), (1 or B, pixels) -> (1 or B, n, pixels)."""
 
+    @abstractmethod
+    def carried(self, values: Tensor, move: Move, after: LevelCurve) -> tuple[Tensor, Tensor]:
+        """The values (B, n) of the same curve on another picture, `after` being the form there, and
+        by how much log g at a place is more than these say, (B,).
+        """
+
+    def log_mean_level(self, values: Tensor, light: Tensor) -> Tensor:
+        """½ log of the mean square of g over quantiles (n,): (B, n) -> (B,)."""
+        at = self.log_level(values, light[None])
+        return 0.5 * (torch.logsumexp(2 * at, -1) - math.log(at.shape[-1]))
+
 
 @dataclass(frozen=True)
 class ByBrightness(LevelCurve):
@@ -75,6 +100,12 @@ class ByBrightness(LevelCurve):
     def slopes(self, values: Tensor, light: Tensor) -> Tensor:
         """(l - ½)^j."""
         return torch.stack([(light - 0.5) ** j for j in range(1, values.shape[-1] + 1)], 1)
+
+    def carried(self, values: Tensor, move: Move, after: LevelCurve) -> tuple[Tensor, Tensor]:
+        """With l - ½ = s t + δ: a (l-½) + b (l-½)² = (a + 2 b δ) s t + b s² t² + a δ + b δ²."""
+        a, b = values.unbind(-1)
+        s, off = move.stretch, move.stretch / 2 + move.shift - 0.5
+        return torch.stack([(a + 2 * b * off) * s, b * s**2], -1), a * off + b * off**2
 
 
 @dataclass(frozen=True)
@@ -103,6 +134,15 @@ class ByCounts(LevelCurve):
         r, v = torch.sigmoid(values), self._variance(values, light)
         by_rise = 0.5 * r * (1 - r) * (self._shown(light) - 1) / v.clamp(min=LEAST)
         return torch.where(v > LEAST, by_rise, 0.0)[:, None]
+
+    def carried(self, values: Tensor, move: Move, after: LevelCurve) -> tuple[Tensor, Tensor]:
+        """The same line: 1-r and 1 are its values at the darkest and the mean brightness."""
+        assert isinstance(after, ByCounts)
+        ends = torch.tensor([after.darkest, after.middle], dtype=values.dtype)
+        low, middle = self._variance(values, move.stretch * ends + move.shift).unbind(-1)
+        middle = middle.clamp(min=LEAST)
+        r = (1 - low / middle).clamp(1e-4, 1 - 1e-4)
+        return torch.logit(r)[..., None], 0.5 * middle.log()
 
     def line(self, rise: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
         """Gain and c of noise whose mean variance is this."""

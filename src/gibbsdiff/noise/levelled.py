@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, Wavevectors
 from gibbsdiff.identity import digest_of
 from gibbsdiff.noise.level import LevelMap, Light
-from gibbsdiff.noise.level_curves import BY_BRIGHTNESS, LevelCurve
+from gibbsdiff.noise.level_curves import BY_BRIGHTNESS, LevelCurve, Move
 from gibbsdiff.noise.priors import GaussianPrior
 from gibbsdiff.noise.stationary import StationaryNoise, Statistic
 
@@ -72,6 +73,22 @@ class LevelledNoise(StationaryNoise):
         if self.light is None:
             return None
         return LevelMap.by_light(self._of_level(phi), self.light, self._curve)
+
+    def louder(self, phi: Tensor, by: Tensor) -> Tensor:
+        """The family's."""
+        spectrum = self.family.louder(self._of_spectrum(phi), by)
+        return torch.cat([spectrum, self._of_level(phi)], -1)
+
+    def carried(self, phi: Tensor, move: Move) -> Tensor:
+        """The same sd at the same brightness: σ is that of g of mean square 1 on each picture."""
+        if move.before is None or move.after is None:
+            raise InputError(f"{self}: needs the brightness of both pictures")
+        old, new = self._curve.on(move.before), self._curve.on(move.after)
+        curve = self._of_level(phi)
+        there, by = old.carried(curve, move, new)
+        by = by - old.log_mean_level(curve, move.before) - math.log(move.stretch)
+        by = by + new.log_mean_level(there, move.after)
+        return torch.cat([self.family.louder(self._of_spectrum(phi), by), there], -1)
 
     def statistic(self, noise: Any, observed: Tensor | None = None, *, exact: bool = False) -> Any:
         """ε itself, on a picture that it is lit by."""

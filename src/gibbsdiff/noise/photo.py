@@ -81,6 +81,11 @@ class PhotoNoise(StationaryNoise):
             rows.append(torch.logaddexp(chroma, self._rounding(chroma)))
         return torch.stack(rows, -2)
 
+    def louder(self, phi: Tensor, by: Tensor) -> Tensor:
+        """log σ; rounding is the file's, and stays."""
+        own = torch.tensor([name == "log_sigma" for name in self.names])
+        return torch.where(own, phi + by[..., None], phi)
+
     def _rounding(self, like: Tensor) -> Tensor:
         return torch.full_like(like, math.log(self.rounding))
 

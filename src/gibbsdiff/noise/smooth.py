@@ -47,6 +47,10 @@ class SmoothNoise(StationaryNoise):
         rows = sum(v[..., None] * hat for v, hat in zip(values, hats.to(phi), strict=True))
         return rows[..., 0, :] if self.spectra == 1 else rows
 
+    def louder(self, phi: Tensor, by: Tensor) -> Tensor:
+        """All of log N."""
+        return phi + 2 * by[..., None]
+
     def _made_of(self) -> tuple[Any, ...]:
         return (self.spectra, self.knots)
 

@@ -28,7 +28,7 @@ from gibbsdiff.fourier import (
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.covariance import SpectralCovariance
 from gibbsdiff.noise.level import LevelMap, Light
-from gibbsdiff.noise.level_curves import LevelCurve
+from gibbsdiff.noise.level_curves import LevelCurve, Move
 
 
 @dataclass(frozen=True)
@@ -143,6 +143,17 @@ class StationaryNoise(NoiseModel):
     def level_map(self, phi: Tensor) -> LevelMap | None:
         """g of eq. (15) at φ (B, d); None: the level is the same everywhere."""
         return None
+
+    def louder(self, phi: Tensor, by: Tensor) -> Tensor:
+        """φ (B, d) of noise that is e^by times as strong, by (B,)."""
+        if self.amplitude not in self.names:
+            raise InputError(f"{self}: how φ goes with the level of the noise is not known")
+        own = torch.tensor([name == self.amplitude for name in self.names])
+        return torch.where(own, phi * torch.exp(by)[..., None], phi)
+
+    def carried(self, phi: Tensor, move: Move) -> Tensor:
+        """φ (B, d) of the same noise on another picture."""
+        return self.louder(phi, torch.full_like(phi[..., 0], -math.log(move.stretch)))
 
     def lit(self, light: Light | None) -> StationaryNoise:
         """The same noise on a picture of this brightness, for families whose level goes with it."""
