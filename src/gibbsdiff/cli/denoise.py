@@ -65,6 +65,9 @@ def denoise(
     noise_from: option.NoiseFrom = None,
     noise_prior: option.NoisePrior = None,
     save_noise: option.SaveNoise = None,
+    axes: option.Axes = None,
+    each: option.Each = False,
+    same_noise: option.SameNoise = False,
     seed: option.Seed = 0,
 ) -> None:
     """Denoise pictures blindly: the clean picture, its uncertainty, and the noise's parameters.
@@ -106,6 +109,7 @@ def denoise(
     check_weights(preset, weights, weighted_chains)
 
     from gibbsdiff.cli.pictures import Wishes, denoise_files, denoise_stream, find, prepare
+    from gibbsdiff.cli.stacks import denoise_alike
     from gibbsdiff.diffusion.boundary import on_device
     from gibbsdiff.inference.presets import model_for
     from gibbsdiff.pretrained import load_for_pictures
@@ -118,6 +122,7 @@ def denoise(
         raise typer.Exit(2)
     named = len(files) + failed
     many = named > 1
+    _check_series(same_noise, len(files), each, axes)
     if many:
         _of_one_picture("--checkpoint", "chains", checkpoint)
         _of_one_picture("--save-noise", "noise", save_noise)
@@ -157,17 +162,26 @@ def denoise(
     if weights == WeightsName.none:
         given["weights"] = None
     given["keep"] = (keep, keep if keep_chroma is None else keep_chroma)
-    wishes = Wishes(output, figure, posterior, clobber, given, html, save_noise)
+    wishes = Wishes(output, figure, posterior, clobber, given, html, save_noise, axes, each)
     if output is not None:
         prepare(output, many)
     if stream:
         denoise_stream(wishes)
         return
-    failed += denoise_files(files, wishes, many)
+    failed += denoise_alike(files, wishes) if same_noise else denoise_files(files, wishes, many)
     if failed and many:
         say(f"{failed} of {named} failed")
     if failed:
         raise typer.Exit(2)
+
+
+def _check_series(same_noise: bool, files: int, each: bool, axes: str | None) -> None:
+    """Refuse options of stacks for pictures, and of several pictures for one."""
+    if same_noise and files < 2:
+        raise InputError("--same-noise: one picture has its noise for itself")
+    if same_noise and (each or axes is not None):
+        other = "--each" if each else "--axes"
+        raise InputError(f"{other} is for stacks, --same-noise for pictures")
 
 
 def _given(options: dict[str, bool]) -> list[str]:

@@ -131,4 +131,14 @@ NoisePrior = Annotated[
 SaveNoise = Annotated[
     Path | None, typer.Option(help="File that the noise of one picture is kept in, a profile.")
 ]
+Axes = Annotated[
+    str | None,
+    typer.Option(help="Axes of a stack that does not say them itself, such as TZCYX."),
+]
+Each = Annotated[
+    bool, typer.Option("--each", help="Of a stack: every page has a noise of its own.")
+]
+SameNoise = Annotated[
+    bool, typer.Option("--same-noise", help="One noise for all pictures; scores add up.")
+]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)]

@@ -12,6 +12,7 @@ from rich.console import Console
 from gibbsdiff.cli.app import complain, say
 from gibbsdiff.cli.interrupts import Interrupts, gentle_interrupts
 from gibbsdiff.cli.progress import stages
+from gibbsdiff.cli.stacks import denoise_one_stack
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.files import (
     Denoised,
@@ -27,6 +28,7 @@ from gibbsdiff.inference.profile import NoiseProfile, found_on
 from gibbsdiff.io.file_format import Picture
 from gibbsdiff.io.find import find_pictures, is_result
 from gibbsdiff.io.picture import READERS, encoded, picture_from_bytes, read_picture
+from gibbsdiff.io.stack import open_stack
 
 MUCH = 2e9  # bytes of memory that are worth a word before the work
 NAMED = 8  # files of a kind that a line about skipped ones names
@@ -43,6 +45,8 @@ class Wishes:
     options: dict[str, Any]
     html: bool = False
     save_noise: Path | None = None
+    axes: str | None = None
+    each: bool = False
 
     def results_for(self, picture: Picture, place: Path) -> Results:
         """The files to be written for a picture."""
@@ -101,18 +105,28 @@ def denoise_files(files: list[Path], wishes: Wishes, many: bool) -> int:
                 other = owner.setdefault(stem_of(place), file)
                 if other is not file:
                     raise InputError(f"{file}: its results would overwrite those of {other}")
-                picture = read_picture(file)
-                results = wishes.results_for(picture, place)
-                if results.existing() and not wishes.clobber:
-                    say(f"{file}: skipped, {results.existing()[0]} exists already")
-                else:
-                    _show(_denoised(picture, results, wishes, label, interrupts), console)
+                with open_stack(file, wishes.axes) as stack:
+                    if stack is not None:
+                        denoise_one_stack(stack, place, wishes, label, interrupts, console)
+                    else:
+                        _denoise_one(file, place, wishes, label, interrupts, console)
             except (InputError, OSError) as trouble:
                 complain(trouble)
                 failed += 1
             if interrupts.asked:
                 raise KeyboardInterrupt
     return failed
+
+
+def _denoise_one(
+    file: Path, place: Path, wishes: Wishes, label: str, interrupts: Interrupts, console: Console
+) -> None:
+    picture = read_picture(file)
+    results = wishes.results_for(picture, place)
+    if results.existing() and not wishes.clobber:
+        say(f"{file}: skipped, {results.existing()[0]} exists already")
+    else:
+        _show(_denoised(picture, results, wishes, label, interrupts), console)
 
 
 def denoise_stream(wishes: Wishes) -> None:

@@ -29,7 +29,7 @@ from gibbsdiff.io.file_format import (
     check_size,
     stored,
 )
-from gibbsdiff.io.intensity import filled, scale_of
+from gibbsdiff.io.intensity import Scale, filled, scale_of
 
 READERS: dict[str, Reader] = {
     ".png": png.read,
@@ -128,18 +128,31 @@ def _large_pictures() -> Iterator[None]:
         Image.MAX_IMAGE_PIXELS = usual
 
 
-def _scaled(place: Path, pixels: Array, file_format: FileFormat) -> Picture:
-    """Stored numbers (C, H, W) as values near [0, 1], holes filled."""
+def page_of(place: Path, pixels: Array, file_format: FileFormat, scale: Scale) -> Picture:
+    """A page (C, H, W) of several that have one scale; trouble is one line."""
+    try:
+        return _scaled(place, pixels, file_format, scale)
+    except InputError as trouble:
+        raise InputError(f"{place}: {trouble}") from None
+
+
+def _scaled(
+    place: Path, pixels: Array, file_format: FileFormat, scale: Scale | None = None
+) -> Picture:
+    """Stored numbers (C, H, W) as values near [0, 1], holes filled; by default on a scale of their
+    own.
+    """
     channels, height, width = pixels.shape
     check_size(height, width)
-    if channels == 3 and all(np.array_equal(pixels[0], p, equal_nan=True) for p in pixels[1:]):
+    own = scale is None and channels == 3
+    if own and all(np.array_equal(pixels[0], p, equal_nan=True) for p in pixels[1:]):
         pixels = pixels[:1]  # grey: the noise of the three is one and the same
     missing: Array = np.asarray(~np.isfinite(pixels).all(axis=0))
     if file_format.blank is not None:
         missing |= (pixels == file_format.blank).any(axis=0)
     if missing.all():
         raise InputError("no pixel has a value (all are NaN, infinite or blank)")
-    zero, unit = scale_of(pixels, missing, file_format)
+    zero, unit = scale or scale_of(pixels, missing, file_format)
     values = np.empty(pixels.shape, dtype=np.float32)
     with np.errstate(over="ignore", invalid="ignore"):
         for plane, out in zip(pixels, values, strict=True):
@@ -158,6 +171,11 @@ def encoded(picture: Picture, values: Array) -> bytes:
     Integers are rounded and clipped to the depth. Missing pixels are written like others: the
     values are there, and the uncertainty's file marks them.
     """
+    return picture.format.encode(stored_pixels(picture, values))
+
+
+def stored_pixels(picture: Picture, values: Array) -> Array:
+    """Values (C, H, W) as the file stores them, in all its channels."""
     form = picture.format
     pixels = np.empty(picture.values.shape, dtype=form.dtype)
     _same_shape(picture, values)
@@ -167,7 +185,7 @@ def encoded(picture: Picture, values: Array) -> bytes:
     if form.blank is not None:  # no pixel may seem to be missing by its value
         other = form.blank + (1 if form.blank < np.iinfo(form.dtype).max else -1)
         pixels[pixels == form.blank] = other
-    return form.encode(_all_channels(picture, pixels))
+    return _all_channels(picture, pixels)
 
 
 def write_picture(picture: Picture, values: Array, path: str | Path) -> None:
@@ -181,12 +199,17 @@ def write_uncertainty(picture: Picture, sd: Array, stem: str | Path) -> Path:
 
     "<stem>.uncertainty.tiff", .fits or .npy, float32; NaN where the input has no value.
     """
+    path = Path(f"{stem}.uncertainty{picture.format.map_suffix}")
+    write_atomically(path, picture.format.encode_map(map_in_units(picture, sd)))
+    return path
+
+
+def map_in_units(picture: Picture, sd: Array) -> Array:
+    """Standard deviations in the input's units, float32, in all channels of the file."""
     _same_shape(picture, sd)
     in_units = (picture.unit * np.asarray(sd, dtype=np.float64)).astype(np.float32)
     in_units[:, picture.missing] = np.nan
-    path = Path(f"{stem}.uncertainty{picture.format.map_suffix}")
-    write_atomically(path, picture.format.encode_map(_all_channels(picture, in_units)))
-    return path
+    return _all_channels(picture, in_units)
 
 
 def check_output(picture: Picture, path: str | Path) -> None:

@@ -22,7 +22,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.io.file_format import Array, FileFormat, check_size, tiff_map
 
 WHITE_IS_ZERO, BLACK_IS_ZERO, RGB, YCBCR = 0, 1, 2, 6
-SHORT, LONG = 3, 4
+SHORT, LONG, LONG8 = 3, 4, 16
 ORIENTATION, EXIF, GPS, INTEROPERABILITY = 274, 34665, 34853, 40965
 
 #: Tags on how pixels are stored: written anew. Then pointers, colour tables of codecs, layers.
@@ -95,7 +95,7 @@ def read(content: bytes) -> tuple[Array, FileFormat]:
             raise InputError(f"{page.bitspersample} bits per sample; need 8, 16 or 32")
         check_size(page.imagelength, page.imagewidth)
         samples = _samples(content, page)
-        form = _form(content, file, page)
+        form = form_of(content, file, page)
     planes = samples[None] if samples.ndim == 2 else samples
     if samples.ndim == 3 and axes == "YXS":
         planes = np.moveaxis(samples, -1, 0)
@@ -141,7 +141,8 @@ def _samples(content: bytes, page: Any) -> Array:
     return array
 
 
-def _form(content: bytes, file: Any, page: Any) -> Form:
+def form_of(content: Any, file: Any, page: Any) -> Form:
+    """How a page of this content, bytes or a map of them, is stored, and its tags."""
     tags, directories = [], []
     for entry in _entries(content, page.offset, file.byteorder, file.is_bigtiff):
         if entry.code in (EXIF, GPS):
@@ -151,19 +152,20 @@ def _form(content: bytes, file: Any, page: Any) -> Form:
                 directories.append((entry.code, tuple(e for e in inner if e.kind in CLASSIC)))
         elif entry.code not in STRUCTURE | DROPPED and entry.kind in CLASSIC:
             tags.append(entry)
-    photometric = int(page.photometric)
+    key = page.keyframe  # the page itself, or the first of those that are like it
+    photometric = int(key.photometric)
     return Form(
         order=file.byteorder,
         photometric=RGB if photometric == YCBCR else photometric,
-        planar=page.axes == "SYX",
-        packed=int(page.compression) != 1,
-        extra=int(page.extrasamples[0]) if page.extrasamples else 0,
+        planar=key.axes == "SYX",
+        packed=int(key.compression) != 1,
+        extra=int(key.extrasamples[0]) if key.extrasamples else 0,
         tags=tuple(tags),
         directories=tuple(directories),
     )
 
 
-def _entries(content: bytes, at: int, order: str, big: bool) -> list[Entry]:
+def _entries(content: Any, at: int, order: str, big: bool) -> list[Entry]:
     """The tags of a directory, as bytes; a pointer from EXIF to a further one is left."""
     number, word = ("Q", "Q") if big else ("H", "I")
     first, inline = struct.calcsize(number), struct.calcsize(word)
@@ -174,18 +176,28 @@ def _entries(content: bytes, at: int, order: str, big: bool) -> list[Entry]:
         size, start = SIZES.get(kind, 0) * count, place + 4 + inline
         if size > inline:
             start = struct.unpack_from(order + word, content, start)[0]
-        if kind in SIZES and code != INTEROPERABILITY:
-            found.append(Entry(code, kind, count, content[start : start + size]))
+        data = content[start : start + size]
+        if kind in SIZES and code != INTEROPERABILITY and len(data) == size:  # else it is cut off
+            found.append(Entry(code, kind, count, data))
     return found
 
 
 def _encode(pixels: Array, alpha: Array | None, form: Form) -> bytes:
     """A TIFF of these planes: strips, then the directories, the page's own one last."""
     planes = pixels if alpha is None else np.concatenate([pixels, alpha])
+    mark = b"II" if form.order == "<" else b"MM"
+    data, first = page_bytes(planes, form, 8)
+    return mark + struct.pack(form.order + "HI", 42, first) + data
+
+
+def page_bytes(planes: Array, form: Form, at: int, big: bool = False) -> tuple[bytes, int]:
+    """A page (C, H, W), alpha included, that stands at the byte `at` of a file: strips, then the
+    directories, the page's own one last; and where that begins. `big` is for files above 4 GB.
+    """
     count, height, width = planes.shape
     kind = planes.dtype
     rows = max(1, (1 << 18) // (width * kind.itemsize))
-    out, offsets, lengths = bytearray(8), [], []
+    out, offsets, lengths = bytearray(), [], []
     layers = [plane[..., None] for plane in planes] if form.planar else [np.moveaxis(planes, 0, -1)]
     differences = form.packed and kind.kind in "iu"
     for layer in layers:
@@ -195,15 +207,16 @@ def _encode(pixels: Array, alpha: Array | None, form: Form) -> bytes:
                 block[:, 1:] -= layer[top : top + rows, :-1]
             data = block.astype(kind.newbyteorder(form.order)).tobytes()  # type: ignore[arg-type]
             data = zlib.compress(data) if form.packed else data
-            offsets.append(len(out))
+            offsets.append(at + len(out))
             lengths.append(len(data))
             out += data + b"\0" * (len(data) % 2)
 
     def tag(code: int, kind: int, *values: int) -> Entry:
-        letter = {SHORT: "H", LONG: "I"}[kind]
+        letter = {SHORT: "H", LONG: "I", LONG8: "Q"}[kind]
         data = struct.pack(f"{form.order}{len(values)}{letter}", *values)
         return Entry(code, kind, len(values), data)
 
+    place = LONG8 if big else LONG
     entries = [
         *form.tags,
         tag(256, LONG, width),
@@ -211,33 +224,34 @@ def _encode(pixels: Array, alpha: Array | None, form: Form) -> bytes:
         tag(258, SHORT, *[8 * kind.itemsize] * count),
         tag(259, SHORT, 8 if form.packed else 1),
         tag(262, SHORT, form.photometric),
-        tag(273, LONG, *offsets),
+        tag(273, place, *offsets),
         tag(277, SHORT, count),
         tag(278, LONG, rows),
-        tag(279, LONG, *lengths),
+        tag(279, place, *lengths),
         tag(284, SHORT, 2 if form.planar else 1),
         tag(339, SHORT, *[{"u": 1, "i": 2, "f": 3}[kind.kind]] * count),
     ]
     if differences:
         entries.append(tag(317, SHORT, 2))
-    if alpha is not None:
+    if count in (2, 4):
         entries.append(tag(338, SHORT, form.extra))
     for code, inner in form.directories:
-        entries.append(tag(code, LONG, len(out)))
-        out += _directory(inner, len(out), form.order)
-    mark = b"II" if form.order == "<" else b"MM"
-    out[:8] = mark + struct.pack(form.order + "HI", 42, len(out))
-    return bytes(out + _directory(entries, len(out), form.order))
+        entries.append(tag(code, place, at + len(out)))
+        out += _directory(inner, at + len(out), form.order, big)
+    first = at + len(out)
+    return bytes(out + _directory(entries, first, form.order, big)), first
 
 
-def _directory(entries: Sequence[Entry], at: int, order: str) -> bytes:
+def _directory(entries: Sequence[Entry], at: int, order: str, big: bool = False) -> bytes:
     """A directory that stands at the byte `at`, with the values that do not fit into it."""
-    table = struct.pack(order + "H", len(entries))
-    beyond, start = b"", at + 2 + 12 * len(entries) + 4
+    number, word = ("Q", "Q") if big else ("H", "I")
+    inline = struct.calcsize(word)
+    table = struct.pack(order + number, len(entries))
+    beyond, start = b"", at + len(table) + (4 + 2 * inline) * len(entries) + inline
     for code, kind, count, data in sorted(entries):
-        value = data.ljust(4, b"\0")
-        if len(data) > 4:
-            value = struct.pack(order + "I", start + len(beyond))
+        value = data.ljust(inline, b"\0")
+        if len(data) > inline:
+            value = struct.pack(order + word, start + len(beyond))
             beyond += data + b"\0" * (len(data) % 2)
-        table += struct.pack(order + "HHI", code, kind, count) + value
-    return table + bytes(4) + beyond
+        table += struct.pack(f"{order}HH{word}", code, kind, count) + value
+    return table + bytes(inline) + beyond
