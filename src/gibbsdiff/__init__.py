@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from gibbsdiff.inference.search import find_mode as find_mode
     from gibbsdiff.inference.series import Series as Series
     from gibbsdiff.inference.series import denoise_series as denoise_series
+    from gibbsdiff.inference.stacks import denoise_stack as denoise_stack
     from gibbsdiff.metrics import psnr as psnr
     from gibbsdiff.metrics import ssim as ssim
     from gibbsdiff.noise import BandedNoise as BandedNoise
@@ -97,6 +98,7 @@ _HOME = {
     "denoise": "inference.denoise",
     "denoise_file": "inference.files",
     "denoise_series": "inference.series",
+    "denoise_stack": "inference.stacks",
     "few_step": "diffusion.solvers",
     "find_mode": "inference.search",
     "gibbs": "inference.gibbs",
