@@ -108,8 +108,9 @@ def denoise(
             raise InputError(f"{_given(idle)[0]}: {line}")
     check_weights(preset, weights, weighted_chains)
 
-    from gibbsdiff.cli.pictures import Wishes, denoise_files, denoise_stream, find, prepare
+    from gibbsdiff.cli.pictures import denoise_files, denoise_stream, find, prepare
     from gibbsdiff.cli.stacks import denoise_alike
+    from gibbsdiff.cli.wishes import Wishes
     from gibbsdiff.diffusion.boundary import on_device
     from gibbsdiff.inference.presets import model_for
     from gibbsdiff.pretrained import load_for_pictures

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rich.console import Console
 
@@ -13,13 +11,13 @@ from gibbsdiff.cli.app import complain, say
 from gibbsdiff.cli.interrupts import Interrupts, gentle_interrupts
 from gibbsdiff.cli.progress import stages
 from gibbsdiff.cli.stacks import denoise_one_stack
+from gibbsdiff.cli.wishes import Wishes
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.files import (
     Denoised,
     Results,
     denoise_picture,
     memory_needed,
-    results_for,
     stem_of,
     target,
     write_results,
@@ -32,26 +30,6 @@ from gibbsdiff.io.stack import open_stack
 
 MUCH = 2e9  # bytes of memory that are worth a word before the work
 NAMED = 8  # files of a kind that a line about skipped ones names
-
-
-@dataclass(frozen=True)
-class Wishes:
-    """What is to be written where, and the options of `gibbsdiff.denoise`."""
-
-    output: Path | None
-    figure: bool
-    posterior: bool
-    clobber: bool
-    options: dict[str, Any]
-    html: bool = False
-    save_noise: Path | None = None
-    axes: str | None = None
-    each: bool = False
-
-    def results_for(self, picture: Picture, place: Path) -> Results:
-        """The files to be written for a picture."""
-        wanted = {"figure": self.figure, "posterior": self.posterior, "html": self.html}
-        return results_for(picture, place, **wanted)
 
 
 def find(patterns: list[str]) -> tuple[list[Path], int]:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
 from gibbsdiff.cli.app import complain, say
 from gibbsdiff.cli.interrupts import Interrupts, gentle_interrupts
 from gibbsdiff.cli.progress import stages
+from gibbsdiff.cli.wishes import Wishes
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.files import Denoised, target, write_results
 from gibbsdiff.inference.same_noise import pictures_alike
 from gibbsdiff.inference.series import denoise_series
 from gibbsdiff.inference.stacks import denoise_pages, stack_results
-from gibbsdiff.io.stack import Stack, open_stack
-
-if TYPE_CHECKING:
-    from gibbsdiff.cli.pictures import Wishes
+from gibbsdiff.io.stack import open_stack
+from gibbsdiff.io.stack_format import Stack
 
 
 def denoise_one_stack(

@@ -22,7 +22,8 @@ from gibbsdiff.io.atomic import move_together
 from gibbsdiff.io.file_format import Picture
 from gibbsdiff.io.intensity import Scale
 from gibbsdiff.io.picture import map_in_units, stored_pixels
-from gibbsdiff.io.stack import PageWriter, Stack, open_stack
+from gibbsdiff.io.stack import open_stack
+from gibbsdiff.io.stack_format import PageWriter, Stack
 
 
 class Levels(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.file_format import Array, FileFormat, check_size
 from gibbsdiff.io.fits import BLOCK, STORED, SUFFIXES, SUMS
-from gibbsdiff.io.stack import OF_PAGE, Stack, named_axes
+from gibbsdiff.io.stack_format import OF_PAGE, Stack, named_axes
 
 
 class PlainPages:

@@ -21,7 +21,7 @@ from PIL import Image
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.file_format import Array, FileFormat, check_size
-from gibbsdiff.io.stack import Stack, named_axes
+from gibbsdiff.io.stack_format import Stack, named_axes
 from gibbsdiff.io.tiff import (
     BLACK_IS_ZERO,
     RGB,
