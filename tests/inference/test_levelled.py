@@ -15,6 +15,7 @@ from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.noise import LevelledNoise, Light, PhotoNoise, PowerLawNoise, WhiteNoise
 from gibbsdiff.noise.covariance import Covariance
+from gibbsdiff.noise.level_curves import BY_COUNTS
 from gibbsdiff.streams import Streams
 
 MEAN = 0.4
@@ -115,6 +116,7 @@ CASES = [
     (LevelledNoise(PowerLawNoise()), (0.2, -0.5, 0.8, -0.6), 3),
     (PhotoNoise(), PHOTO, 3),
     (LevelledNoise(PhotoNoise()), (*PHOTO, 0.8, -0.6), 3),
+    (LevelledNoise(PhotoNoise(1), curve=BY_COUNTS), (*PHOTO[:5], 0.7), 1),
 ]
 every_case = pytest.mark.parametrize(("noise", "phi", "channels"), CASES, ids=str)
 
@@ -159,8 +161,8 @@ def test_the_information_is_that_of_the_dense_gaussian(noise, phi, channels):
     """½ tr(T⁻¹ ∂T T⁻¹ ∂T), T = S + Σ_φ, for a level that changes by little: J has one share of the
     noise, 1 - Ê/N, in all places.
     """
-    shape, curve = (12, 12), (0.2, -0.2)
-    phi = phi[: len(phi) - len(noise.level_names)] + curve[: len(noise.level_names)]
+    shape, little = (12, 12), {0: (), 1: (-2.5,), 2: (0.2, -0.2)}
+    phi = phi[: len(phi) - len(noise.level_names)] + little[len(noise.level_names)]
     denoiser, _, phi, marginal, lit = problem(noise, phi, channels, shape)
 
     def total(at):

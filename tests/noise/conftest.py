@@ -24,6 +24,7 @@ from gibbsdiff.noise import (
     with_fixed,
 )
 from gibbsdiff.noise.covariance import PixelCovariance
+from gibbsdiff.noise.level_curves import BY_COUNTS
 from gibbsdiff.streams import Streams
 
 SHAPE = (8, 6)
@@ -82,6 +83,7 @@ FAMILIES = [
     (LevelledNoise(PowerLawNoise()), (0.2, -0.7, 1.1, -2.0)),
     (LevelledNoise(PhotoNoise()), (*PHOTO.values(), -0.8, 1.5)),
     (LevelledNoise(SmoothNoise(1, KNOTS)), (*CURVE, 1.0, 0.0)),
+    (LevelledNoise(PhotoNoise(1), curve=BY_COUNTS), (*LUMA.values(), 1.2)),
     (with_fixed(LevelledNoise(WhiteNoise()), {"a": 0.7}), (0.2, -1.0)),
 ]
 

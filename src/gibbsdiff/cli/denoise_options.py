@@ -25,6 +25,8 @@ class Noise(StrEnum):
     curves = "curves"
     power_law = "power-law"
     white = "white"
+    poisson_gaussian = "poisson-gaussian"
+    counts = "counts"
     banded = "banded"
 
 
@@ -100,6 +102,10 @@ Keep = Annotated[
 KeepChroma = Annotated[
     float | None,
     typer.Option(help="The same of chroma noise. Default: as --keep.", min=0, max=1),
+]
+Offset = Annotated[
+    float | None,
+    typer.Option(help="Pedestal of counted light in the file's units: tells read noise apart."),
 ]
 Best = Annotated[
     bool, typer.Option("--best", help="Mean over the 8 symmetries of the square: 0.1 dB.")

@@ -23,24 +23,24 @@ SOLID = (0.2, 0.5)  # of the picture at an end without a gap: perhaps made so, a
 EQUAL, MOST = 0.3, 0.5  # of neighbours: there is no noise between these
 
 
-def hidden_places(y: Tensor, missing: Tensor | None = None) -> Tensor | None:
-    """Pixels (H, W) of y (1, C, H, W) on [0, 1] that say nothing of the noise: missing, or in a
+def hidden_places(y: Tensor, missing: Tensor | None = None, full: float = 1.0) -> Tensor | None:
+    """Pixels (H, W) of y (1, C, H, W) on [0, full] that say nothing of the noise: missing, or in a
     place where many are at an end of the range; None if there are none.
     """
-    ends = ((y <= 0) | (y >= 1)).double()
+    ends = ((y <= 0) | (y >= full)).double()
     mean = avg_pool2d(ends, SIDE, 1, SIDE // 2, count_include_pad=False)
     places = mean.amax(1)[0] > SHARE
     part = float(places.double().mean())
-    if part == 0 or part > 1 - ENOUGH or made_so(y):
+    if part == 0 or part > 1 - ENOUGH or made_so(y, full):
         return missing
     return places if missing is None else places | missing
 
 
-def made_so(y: Tensor) -> bool:
+def made_so(y: Tensor, full: float = 1.0) -> bool:
     """Whether a picture is at the ends of the range because it was drawn so: paper, letters. Noise
     that is cut off there leaves gaps, in one channel or another.
     """
-    ends = ((y <= 0).all(1) | (y >= 1).all(1))[0]
+    ends = ((y <= 0).all(1) | (y >= full).all(1))[0]
     solid = ends[:-1, :-1] & ends[1:, :-1] & ends[:-1, 1:]
     share = float(solid.double().mean())
     if share <= SOLID[0] or share > SOLID[1]:
@@ -49,12 +49,12 @@ def made_so(y: Tensor) -> bool:
     return _equal(y, ~ends) > EQUAL
 
 
-def without_noise(y: Tensor) -> bool:
+def without_noise(y: Tensor, full: float = 1.0) -> bool:
     """Whether most neighbours in a picture of integers are equal: drawings, screens, letters. Noise
     of one level makes them so in less than a third.
     """
-    ends = ((y <= 0).all(1) | (y >= 1).all(1))[0]
-    return _equal(y, torch.ones_like(ends) if made_so(y) else ~ends) > MOST
+    ends = ((y <= 0).all(1) | (y >= full).all(1))[0]
+    return _equal(y, torch.ones_like(ends) if made_so(y, full) else ~ends) > MOST
 
 
 def _equal(y: Tensor, seen: Tensor) -> float:

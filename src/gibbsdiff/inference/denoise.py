@@ -15,6 +15,14 @@ from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.counts import (
+    as_given,
+    is_counted,
+    kind_of,
+    line_of,
+    stretched,
+    stretched_known,
+)
 from gibbsdiff.inference.drawing import at_once
 from gibbsdiff.inference.encoding import Given, is_several, read
 from gibbsdiff.inference.laplace import Density
@@ -37,8 +45,8 @@ from gibbsdiff.inference.simpler import AUTO, with_simpler
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.pretrained import load_for_pictures, load_model
 
-#: What is asked of one picture: its problem by a family, options for it, and the family's name.
-Setting = Callable[[Given, str | NoiseModel], tuple[Problem, Tensor | None]]
+#: The problem of one picture by a family, stretched by a factor, and where pixels are missing.
+Setting = Callable[[Given, str | NoiseModel, float], tuple[Problem, Tensor | None]]
 
 
 def denoise(
@@ -65,6 +73,7 @@ def denoise(
     weights: Any = "sure",
     weighted_chains: bool = False,
     keep: float | tuple[float, float] = 0.0,
+    offset: float | None = None,
     best: bool = False,
     check: bool = True,
     tile: int | None = None,
@@ -85,8 +94,10 @@ def denoise(
             range; NaN pixels count as not observed. A list of these, or (B, C, H, W), is several.
         noise: "power-law", the default; "white"; "banded"; "photo", a spectrum for luma and one
             for chroma, and a level that goes with brightness; "curves", free smooth spectra in its
-            place; "auto", "photo" and the simplest of white and power law that fits as well, as
-            `Posterior.simpler`; or a noise model of your own.
+            place; "poisson-gaussian", counted light, whose variance is a line in the brightness;
+            "counts", the same with a spectrum; "auto", "photo" or, where that fits grey or linear
+            data better, one of the last two, and the simplest of white and power law that fits as
+            well, as `Posterior.simpler`; or a noise model of your own.
         known: Parameters whose values you know, by name. All known: nothing is inferred but x.
         model: A model of the package by name, a model file, or a denoiser: any callable
             (z, noise covariance) -> Estimate. None: "natural", or the preset's.
@@ -125,6 +136,8 @@ def denoise(
             as well.
         keep: The share of the noise that stays in the picture that is written, `Posterior.image`:
             of all of it, or of luma and of chroma noise.
+        offset: Of counted light: the pedestal in the units of the file, which tells read noise
+            apart from it.
         best: Whether the mean is that over the 8 symmetries of the square: 8 calls, 0.1 dB.
         check: Whether the model of the noise is checked on the picture.
         tile: Side of the tiles that a large picture is shown to the network in.
@@ -166,12 +179,13 @@ def denoise(
     if noise == AUTO and not denoiser.camera:
         noise = "power-law"  # all that it knows
 
-    def setting(given: Given, family: str | NoiseModel) -> tuple[Problem, Tensor | None]:
-        depth = depth_of(given.encoding.dtype)
+    def setting(given: Given, family: str | NoiseModel, s: float) -> tuple[Problem, Tensor | None]:
+        depth = depth_of(given.encoding.dtype, given.full)
+        encoding = replace(given.encoding, unit=given.encoding.unit / s)
         return picture_problem(
             given.values,
             family_of(family, len(given.values), depth),
-            dict(known or {}),
+            stretched_known(dict(known or {}), s),
             denoiser,
             boundary,
             tile,
@@ -179,7 +193,7 @@ def denoise(
             depth,
             given.pages,
             given.shared,
-            None if profile is None else profile.told(given.encoding, noise_from is not None),
+            None if profile is None else profile.told(encoding, noise_from is not None),
         )
 
     options = partial(
@@ -194,7 +208,7 @@ def denoise(
         check=check,
         **chosen,
     )
-    one = partial(_one, noise=noise, setting=setting, options=options, keep=kept)
+    one = partial(_one, noise=noise, setting=setting, options=options, keep=kept, offset=offset)
     with reporter(progress) as report:
         if not is_several(picture):
             return one(picture, progress=report)
@@ -219,20 +233,24 @@ def _one(
     setting: Setting,
     options: Callable[[Problem], tuple[Problem, Options]],
     keep: tuple[float, float],
+    offset: float | None,
     progress: Progress,
 ) -> Posterior:
     given = read(picture)
 
     def posterior_of(family: str | NoiseModel) -> Posterior:
-        problem, missing = setting(given, family)
+        shown, s = stretched(given) if is_counted(family) else (given, 1.0)
+        problem, missing = setting(shown, family, s)
         chosen = options(problem)
         found = at_once(*chosen) or infer(*chosen, progress)[0]
+        line = None if found.returned else line_of(found, problem, given.encoding, s, offset)
         name = family if isinstance(family, str) else ""
-        return _in_its_type(replace(found, missing=missing, keep=keep, family=name), given)
+        found = replace(as_given(found, s), missing=missing, keep=keep, family=name, line=line)
+        return _in_its_type(found, given)
 
     if noise != AUTO:
         return posterior_of(noise)
-    return with_simpler(posterior_of)
+    return with_simpler(posterior_of, kind_of(given))
 
 
 def _in_its_type(posterior: Posterior, given: Given) -> Posterior:

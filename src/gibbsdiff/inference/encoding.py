@@ -55,14 +55,16 @@ class Shared(NamedTuple):
 class Given(NamedTuple):
     """A picture: values (C, H, W) in float32 or float64, NaN where missing, and its encoding.
 
-    `pages` of one height may lie under each other, which have one noise; `shared` is where the
-    known noise of a picture is from, if from others.
+    `full` is the value of the full scale of integers. `pages` of one height may lie under each
+    other, which have one noise; `shared` is where the known noise of a picture is from, if from
+    others.
     """
 
     values: Tensor
     encoding: Encoding
     pages: int = 1
     shared: Shared | None = None
+    full: float = 1.0
 
 
 def is_several(pictures: Any) -> bool:

@@ -52,6 +52,15 @@ def _whole(
     return *climb_whole(plain, beside, start, most, progress=progress), True
 
 
+def _as_told(plain: Marginal, phi: Tensor, covariance: Tensor) -> Mode:
+    """φ as y tells it without a network, and what one call says there."""
+    at = plain.score((phi - plain.noise.low) / plain.width, probe=False).at
+    around = plain.around(phi, probe=False)
+    ended = torch.ones(len(phi), dtype=torch.bool)
+    error = torch.zeros_like(covariance)
+    return Mode(phi, covariance, covariance, at, around, 2, ended, model_error=error)
+
+
 def _few(
     problem: Problem,
     options: Options,
@@ -123,7 +132,9 @@ def search(problem: Problem, options: Options, progress: Progress = silent) -> S
     if start is not None and windows is not None:
         start = start.median(0, keepdim=True).values
     plain, shares, told = score(), None, True
-    if problem.whole:
+    if problem.told is not None:
+        marginal, mode = plain, _as_told(plain, *problem.told)
+    elif problem.whole:
         assert start is not None
         marginal, (mode, shares, told) = plain, _whole(problem, options, plain, start, progress)
     else:

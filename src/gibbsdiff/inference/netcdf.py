@@ -13,6 +13,7 @@ import torch
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.encoding import Encoding
+from gibbsdiff.inference.line import Line
 from gibbsdiff.inference.model_check import ModelCheck
 from gibbsdiff.io.atomic import write_atomically
 
@@ -58,6 +59,7 @@ def write(path: str | Path, fields: Mapping[str, Any]) -> None:
     maps = {name: value for name in MAPS if (value := fields[name]) is not None}
     images = {name: (MAPS[name], value.numpy()) for name, value in maps.items()}
     facts = {name: fields[name] for name in FACTS}
+    facts["line"] = None if fields["line"] is None else list(fields["line"])
     facts["check"] = None if (check := fields["check"]) is None else check.as_dict()
     given = fields["encoding"]
     if given is not None:
@@ -101,10 +103,13 @@ def read(path: str | Path) -> dict[str, Any]:
             maps["missing"] = maps["missing"].bool()
         given = facts.pop("encoding", None)
         encoding = None if given is None else Encoding(**given, alpha=held.get("alpha"))
+        line = facts.pop("line", None)
+        line = None if line is None else Line(*line)
         check = facts.pop("check", None)
         check = None if check is None else ModelCheck.from_dict(check)
         facts = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
-        return {"phi": torch.from_numpy(phi), "encoding": encoding, "check": check, **maps, **facts}
+        whole = {"encoding": encoding, "check": check, "line": line, **maps, **facts}
+        return {"phi": torch.from_numpy(phi), **whole}
     except InputError:
         raise
     except Exception as trouble:  # a damaged file makes the libraries raise whatever they meet

@@ -106,7 +106,11 @@ def _by_marginal(
         one, phi = problem.rows([b]), drawn.phi[b]
         box = box_of_search = torch.stack([problem.noise.low, problem.noise.high])
         own = None if error is None else error[b]
-        how = [stages, f"{drawn.densities[b]} density", *_by_whom(found, options)]
+        how = [
+            stages,
+            f"{drawn.densities[b]} density",
+            *_by_whom(found, options, problem.told is not None),
+        ]
         mean, sd, stated, extra = mode.mean[b], mode.sd[b], phi, 0
         there = mode.phi[b]
         if found.windows is not None:
@@ -151,8 +155,10 @@ def _by_marginal(
     return posteriors
 
 
-def _by_whom(found: Search, options: Options) -> list[str]:
+def _by_whom(found: Search, options: Options, told: bool) -> list[str]:
     """Where the search listened, or who told it how much."""
+    if told:
+        return ["known from quiet places alone"]
     if found.shares is not None:
         return [told_by(found.shares)]
     if found.marginal.observation.weights is None:

@@ -16,6 +16,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import from_opponent, half_plane, to_opponent
 from gibbsdiff.inference import netcdf
 from gibbsdiff.inference.encoding import Encoding
+from gibbsdiff.inference.line import Line
 from gibbsdiff.inference.model_check import ModelCheck
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.potential import reflected
@@ -56,6 +57,7 @@ class Posterior:
             network knows.
         mode: φ at the mode of the marginal method, which `mean` is at.
         family: The noise by its name, "" for a model of your own.
+        line: Of noise "poisson-gaussian": gain and c, in the units of the user's file.
         simpler: The posterior by a simpler family that fits as well, of noise "auto".
     """
 
@@ -86,6 +88,7 @@ class Posterior:
     returned: bool = False
     mode: tuple[float, ...] | None = None
     family: str = ""
+    line: Line | None = None
     simpler: Posterior | None = None
 
     @property
@@ -161,7 +164,9 @@ class Posterior:
         if self.noise_power is None or len(self.names) <= FEW:
             return []
         spectra = spectra_in_words(self.noise_power, self.observed.shape[-1], self.unit)
-        return [*spectra, *level_in_words(self.widened().phi.flatten(0, 1), self.names)]
+        by_counts = [] if self.line is None else [str(self.line)]
+        level = level_in_words(self.widened().phi.flatten(0, 1), self.names)
+        return [*spectra, *level, *by_counts]
 
     def __repr__(self) -> str:
         channels, height, width = self.mean.shape

@@ -71,6 +71,8 @@ class Problem:
         most_steps: Steps of the search, at most.
         picture: y is a picture of the world, which may have quiet places.
         quiet: What these tell of the noise.
+        told: φ (1, d) and its covariance (1, d, d) from y alone, where that is better than any
+            search.
         raised: Mean and sd of how much more the whole picture has than quiet places, in log power.
         least_level: The weakest noise that the denoiser knows; a picture with less is given back as
             it is.
@@ -95,6 +97,7 @@ class Problem:
     most_steps: int = 20
     picture: bool = False
     quiet: Quiet | None = None
+    told: tuple[Tensor, Tensor] | None = None
     raised: tuple[float, float] = (0.0, 0.0)
     whole: bool = False
     least_level: float = 0.0

@@ -65,7 +65,9 @@ class Quiet:
     (C, G) their mean power, that of ε/g with g of mean square 1 over the picture; `sd` (C, G) of
     its logarithm, which all groups of one `band` (G,) have in common. `curve` (n,) has the
     parameters of its `form`, with their `curve_sd`; `light` (n,) and `level` (n,) have log g² by
-    brightness, without the curve. `flat` (C, G) is about how many patches are flat.
+    brightness, without the curve. `flat` (C, G) is about how many patches are flat;
+    `uneven` (C, G) is κ, by which powers scatter from place to place beyond chance; `log_p`
+    compares curves.
     """
 
     shape: Shape
@@ -83,6 +85,8 @@ class Quiet:
     level: Tensor
     trusted: bool
     reason: str
+    uneven: Tensor
+    log_p: float
 
     def statistic(self, spectra: int | None = None) -> Statistic:
         """What `noise.log_likelihood(phi, …)` takes for the Whittle likelihood of these powers.
@@ -189,10 +193,10 @@ def quiet_patches(
     log_g2 = 2 * form.log_level(curve[None], light[None])[0]
     raised = torch.logsumexp(log_g2, -1) - math.log(len(light))
     bins = _by_brightness(first, law)
-    k, modes, power, sd, flat, gain, band = (_joined(rows, i) for i in range(7))
+    k, modes, power, sd, flat, gain, band, uneven = (_joined(rows, i) for i in range(8))
     order = k[0].argsort()
-    k, modes, power, sd, flat, gain, band = (
-        t[:, order] for t in (k, modes, power, sd, flat, gain, band)
+    k, modes, power, sd, flat, gain, band, uneven = (
+        t[:, order] for t in (k, modes, power, sd, flat, gain, band, uneven)
     )
     trusted, reason = verdict(k[0], power, flat, gain, first.powers.shape[1])
     return Quiet(
@@ -210,6 +214,8 @@ def quiet_patches(
         *bins,
         trusted,
         reason,
+        uneven,
+        law.log_p,
     )
 
 
@@ -232,7 +238,7 @@ def _groups(
     calm: Tensor,
     form: LevelCurve,
 ) -> list[tuple[Tensor, ...]]:
-    """For every group of modes (C,) each of |k|, modes, power, sd, flat patches, gain, band."""
+    """For every group of modes (C,) each of |k|, modes, power, sd, flat patches, gain, band, κ."""
     modes, C = half_plane((found.n, found.n)), len(found.powers)
     log_g2 = 2 * form.log_level(law.curve[None], found.light[None])[0]
     each = independent_patches(found.n)
@@ -263,6 +269,7 @@ def _groups(
                             flat,
                             law.gain[q],
                             torch.tensor(float(found.n * 10 + j)),
+                            law.uneven[q],
                         ]
                     )
                 )

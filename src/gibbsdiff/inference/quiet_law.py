@@ -66,7 +66,8 @@ class Law:
     the share of patches without any, each (Q,); the curve (n,) and its covariance; κ (Q,).
 
     `weight` (Q, P) is E[(θ/(θ+T))² | e]: how much of a patch is noise. `gain` (Q,) is by how
-    much log p of all patches is higher than with next to no noise at all.
+    much log p of all patches is higher than with next to no noise at all; `log_p` is that of the
+    law, up to a constant that is the same for all curves.
     """
 
     log_theta: Tensor
@@ -81,6 +82,7 @@ class Law:
     gain: Tensor
     parameters: Tensor
     x: Tensor
+    log_p: float
 
 
 def fit(
@@ -265,6 +267,7 @@ class _Posterior:
             gain,
             theta,
             self.x,
+            -float(self(theta)),
         )
 
     def curvature(self, theta: Tensor) -> Tensor:

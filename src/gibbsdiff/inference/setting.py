@@ -13,8 +13,9 @@ from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape
 from gibbsdiff.inference.clipped import hidden_places, without_noise
+from gibbsdiff.inference.counted_law import told_by_quiet_places
 from gibbsdiff.inference.encoding import Shared, check_range, observation
-from gibbsdiff.inference.observation import ObservationModel, taper
+from gibbsdiff.inference.observation import ObservationModel, stationary, taper
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.quiet import Quiet, quiet_patches
 from gibbsdiff.inference.quiet_start import RAISED, processed, start_of
@@ -32,6 +33,7 @@ from gibbsdiff.noise import (
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.fixed import all_values, with_fixed
 from gibbsdiff.noise.level import Light, brightness
+from gibbsdiff.noise.level_curves import BY_COUNTS
 from gibbsdiff.noise.photo import ROUNDING
 from gibbsdiff.noise.stationary import StationaryNoise
 
@@ -52,11 +54,12 @@ LEAST_LEVEL = 0.003  # of the noise that the networks for pictures were trained 
 @dataclass(frozen=True)
 class Depth:
     """What the file says of its numbers: the variance of rounding, and whether they are clipped to
-    [0, 1].
+    [0, full].
     """
 
     rounding: float = NO_ROUNDING
     clipped: bool = False
+    full: float = 1.0
 
 
 #: Families by name, for pictures of some number of channels and depth.
@@ -66,6 +69,12 @@ FAMILIES: dict[str, Callable[[int, Depth], NoiseModel]] = {
     "banded": lambda *_: BandedNoise(),
     "photo": lambda c, depth: LevelledNoise(PhotoNoise(c, max(depth.rounding, NO_ROUNDING))),
     "curves": lambda c, _: LevelledNoise(SmoothNoise(c)),
+    "poisson-gaussian": lambda _, depth: LevelledNoise(
+        WhiteNoise(sigma=_levels(depth)), curve=BY_COUNTS
+    ),
+    "counts": lambda c, depth: LevelledNoise(
+        PhotoNoise(c, max(depth.rounding, NO_ROUNDING)), curve=BY_COUNTS
+    ),
 }
 
 
@@ -78,11 +87,13 @@ def family_of(noise: str | NoiseModel, channels: int, depth: Depth | None = None
     return FAMILIES[noise](channels, depth or Depth())
 
 
-def depth_of(dtype: str) -> Depth:
-    """Of the numbers of a file or array: integers are rounded, and cannot leave their range."""
+def depth_of(dtype: str, full: float = 1.0) -> Depth:
+    """Of the numbers of a file or array: integers are rounded, and cannot leave their range, whose
+    upper end is the value `full`.
+    """
     if dtype.startswith("uint"):
         top = 2.0 ** int(dtype.removeprefix("uint")) - 1
-        return Depth(ROUNDING * (255 / top) ** 2, clipped=True)
+        return Depth(ROUNDING * (255 * full / top) ** 2, clipped=True, full=full)
     return Depth()
 
 
@@ -124,7 +135,7 @@ def picture_problem(
         if tile and in_tiles is denoiser:
             raise InputError("tile: this denoiser sees whole pictures only")
         denoiser = in_tiles
-    clipped = depth is not None and depth.clipped
+    clipped, full = (False, 1.0) if depth is None else (depth.clipped, depth.full)
     light, quiet, window = None, None, None
     if isinstance(family, StationaryNoise) and family.level_names:
         light = light_of(y, hidden)
@@ -141,9 +152,14 @@ def picture_problem(
     noise = with_fixed(family, known) if known and not everything else family
     d = len(noise.parameters)
     whole = d > FEW and noise.has_gaussian_prior
-    if whole and not everything and denoiser.error_model and y.shape[1] in (1, 3):
+    counted = isinstance(noise, StationaryNoise) and noise.level_curve == BY_COUNTS
+    if (whole or counted) and not everything and denoiser.error_model and y.shape[1] in (1, 3):
         every = torch.ones(shape, dtype=torch.bool) if clipped else None
-        quiet = quiet_patches(y, every if hidden is None else ~hidden)
+        form = noise.level_curve if isinstance(noise, StationaryNoise) else None
+        quiet = quiet_patches(y, every if hidden is None else ~hidden, form)
+    by_quiet = None
+    if quiet is not None and counted and not known and told is None:
+        by_quiet = told_by_quiet_places(stationary(noise), y, hidden, quiet)
     camera = quiet is not None and clipped and processed(quiet)
     raised = RAISED if camera else (0.0, 0.0)
     return Problem(
@@ -166,10 +182,11 @@ def picture_problem(
         most_steps=WHOLE if whole else FIRST - 1 - d if d <= FEW else MANY,
         picture=boundary == "open",
         quiet=quiet,
+        told=by_quiet,
         raised=raised,
         whole=whole,
         least_level=LEAST_LEVEL if on_unit_range else 0.0,
-        noiseless=on_unit_range and clipped and not known and without_noise(y),
+        noiseless=on_unit_range and clipped and not known and without_noise(y, full),
         pages=pages,
     ), missing
 
@@ -181,7 +198,9 @@ def seen(
     listened to: saturated pixels as well, and the last row of each of several pages.
     """
     y, missing = observation(values)
-    hidden = hidden_places(y, missing) if depth is not None and depth.clipped else missing
+    hidden = missing
+    if depth is not None and depth.clipped:
+        hidden = hidden_places(y, missing, depth.full)
     if pages > 1:
         seams = torch.zeros(y.shape[-2:], dtype=torch.bool)
         seams[y.shape[-2] // pages - 1 :: y.shape[-2] // pages] = True
@@ -211,7 +230,8 @@ def options_of(
     large = method == "marginal" and (pixels > LARGE or problem.pages > 1)
     if problem.pages > 1 and not large and problem.known is None:
         raise InputError("one noise for several pictures is for the marginal method")
-    if large and problem.observation.window is not None and problem.known is None:
+    by_search = problem.known is None and problem.told is None
+    if large and problem.observation.window is not None and by_search:
         most = problem.most_steps if problem.whole else 20
         problem = replace(problem, by_windows=True, most_steps=most)
     options = Options(

@@ -11,18 +11,18 @@ from gibbsdiff.fourier import half_plane
 from gibbsdiff.inference.posterior import Posterior
 
 AUTO = "auto"
-FIRST = "photo"
 SIMPLER = ("white", "power-law")  # the simplest first
 FAR = 0.35  # rms of log N off a simpler family's, beyond which that is not tried
 LARGE = 1 / 16  # |k| below which pictures hide the noise
 
 
-def with_simpler(posterior_of: Callable[[str], Posterior]) -> Posterior:
-    """The posterior of photographs' noise and, as its `simpler`, that of the first simpler family
-    whose spectrum it allows and which the check accepts.
+def with_simpler(posterior_of: Callable[[str], Posterior], first: str) -> Posterior:
+    """The posterior of the noise that a picture has by its kind and, as its `simpler`, that of the
+    first simpler family whose spectrum it allows and which the check accepts.
     """
-    found = posterior_of(FIRST)
-    if found.interrupted or found.returned:
+    found = posterior_of(first)
+    # White noise and power laws have one level everywhere, and counted light has not.
+    if found.interrupted or found.returned or found.line is not None:
         return found
     for name in SIMPLER:
         if not could_be(found, name):

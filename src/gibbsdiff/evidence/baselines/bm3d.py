@@ -45,6 +45,11 @@ def bm3d_as_used(y: Tensor, noise: SpectralCovariance | None = None) -> Tensor:
     return _run(image, sigma) if sigma > 0 else image.clone()
 
 
+def bm3d_white(image: Tensor, sigma: float) -> Tensor:
+    """BM3D told white noise of this σ, on an image (C, H, W)."""
+    return _run(image, sigma)
+
+
 def psd(noise: SpectralCovariance) -> Array:
     """What BM3D calls a power spectral density: E|FFT(ε)|² = N·H·W, on the whole plane (H, W).
 
