@@ -19,6 +19,7 @@ from gibbsdiff.cli import (  # each adds its commands to `app`
     sbc,
     sbc_cosmo,
     sbc_images,
+    serve,
     training,
 )
 from gibbsdiff.cli.app import INTERRUPTED, app, complain, say
@@ -40,6 +41,7 @@ __all__ = [
     "sbc",
     "sbc_cosmo",
     "sbc_images",
+    "serve",
     "training",
 ]
 

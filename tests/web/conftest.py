@@ -1,0 +1,96 @@
+"""A real server and a client that speaks to it as the page does."""
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from urllib.parse import quote, urlencode
+
+import pytest
+
+SMALL = ("--model", "natural-fast", "--megapixels", "0.05", "--megabytes", "2", "--waiting", "6")
+PATIENCE = 240  # seconds until a test gives up, on a machine however busy
+
+
+class Client:
+    """One tab of the page."""
+
+    def __init__(self, port, pid):
+        self.port, self.pid = port, pid
+        status, answer = self.ask("POST", "/api/tab")
+        assert status == 200, answer
+        self.choices, self.tab = answer, answer["tab"]
+
+    @property
+    def url(self):
+        return f"http://127.0.0.1:{self.port}/"
+
+    def raw(self, method, path, body=None, **headers):
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        known = {"X-Gibbsdiff-Tab": self.tab} if hasattr(self, "tab") else {}
+        connection.request(method, path, body, known | headers)
+        answer = connection.getresponse()
+        content = answer.read()
+        connection.close()
+        return answer, content
+
+    def ask(self, method, path, body=None, **headers):
+        answer, content = self.raw(method, path, body, **headers)
+        return answer.status, json.loads(content)
+
+    def send(self, name, content, **wishes):
+        return self.ask("POST", f"/api/pictures?{urlencode({'name': name, **wishes})}", content)
+
+    def jobs(self):
+        status, answer = self.ask("GET", "/api/state")
+        assert status == 200, answer
+        return {job["id"]: job for job in answer["jobs"]}
+
+    def wait(self, job, *states):
+        """The job, when it has come to one of these states."""
+        end = time.monotonic() + PATIENCE
+        while (found := self.jobs()[job])["state"] not in (states or ("done", "failed")):
+            assert time.monotonic() < end, found
+            time.sleep(0.05)
+        return found
+
+    def file(self, job, part, name):
+        answer, content = self.raw("GET", f"/jobs/{job}/{part}/{quote(name)}")
+        assert answer.status == 200, content
+        return answer, content
+
+
+def started(*options, folder):
+    """`gibbsdiff serve` as a process, and its port."""
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "TMPDIR": str(folder)}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "gibbsdiff.cli", "serve", "--port", "0", *options],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+    )
+    line = process.stderr.readline()
+    found = re.search(r"http://[^:/]+:(\d+)/", line)
+    assert found, line + process.stderr.read()
+    return process, int(found[1])
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    """(port, process id, folder of temporary files) of a server with small limits."""
+    folder = tmp_path_factory.mktemp("server")
+    process, port = started(*SMALL, folder=folder)
+    yield port, process.pid, folder
+    process.terminate()
+    process.wait(20)
+    process.stderr.close()
+    assert list(folder.glob("gibbsdiff*")) == []  # at exit nothing is left
+
+
+@pytest.fixture
+def client(server):
+    port, pid, _ = server
+    return Client(port, pid)
