@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 COSMO := $(VENV)/.cosmo
+WEB := $(VENV)/.web
 TOOLS := $(VENV)/.tools
 
-.PHONY: demo demo-cosmo paper test test-slow lint types docs bench release-check clean
+.PHONY: demo demo-cosmo paper serve test test-slow test-web lint types docs bench release-check clean
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "gibbsdiff needs Python 3.11 or newer")'
@@ -22,8 +23,12 @@ $(COSMO): $(READY)
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[cosmo]'
 	touch $@
 
+$(WEB): $(READY)
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[web]'
+	touch $@
+
 $(TOOLS): $(READY)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster,sky,release,docs,deepinv]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster,sky,web,web-test,release,docs,deepinv]'
 	touch $@
 
 demo: $(READY)
@@ -35,11 +40,20 @@ demo-cosmo: $(COSMO)
 paper: $(READY)
 	OMP_WAIT_POLICY=passive $(BIN)/gibbsdiff paper
 
+# A page in the browser; Ctrl-C ends it.
+serve: $(WEB)
+	OMP_WAIT_POLICY=passive $(BIN)/gibbsdiff serve
+
 test: $(TOOLS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal
 
 test-slow: $(TOOLS)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -m slow
+
+# The page, by requests and in the system's Chromium.
+test-web: $(TOOLS)
+	.ci/chromium
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 0 -m web tests/web
 
 lint: $(TOOLS)
 	$(BIN)/ruff check

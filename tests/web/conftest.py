@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import time
+from contextlib import closing
 from urllib.parse import quote, urlencode
 
 import pytest
@@ -31,11 +32,10 @@ class Client:
     def raw(self, method, path, body=None, **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         known = {"X-Gibbsdiff-Tab": self.tab} if hasattr(self, "tab") else {}
-        connection.request(method, path, body, known | headers)
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        return answer, content
+        with closing(connection):
+            connection.request(method, path, body, known | headers)
+            answer = connection.getresponse()
+            return answer, answer.read()
 
     def ask(self, method, path, body=None, **headers):
         answer, content = self.raw(method, path, body, **headers)

@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from contextlib import suppress
+from urllib.parse import urlencode
 
 import numpy as np
 import psutil
@@ -200,7 +201,9 @@ def test_one_at_a_time_the_others_see_their_place_and_cancel_ends_the_work(clien
 
 
 def test_a_full_queue_says_so(client):
-    sent = [client.send("a.png", png(), method="gibbs") for _ in range(8)]
+    sent = [client.send("a.png", png(), method="gibbs")]
+    client.wait(sent[0][1]["job"], "running")
+    sent += [client.send("a.png", png(), method="gibbs") for _ in range(7)]
     assert [status for status, _ in sent] == [200] * 7 + [422]  # one runs, six wait
     assert sent[-1][1]["line"].startswith("the queue is full: 6 wait")
     for _, answer in sent[:-1]:
@@ -226,9 +229,8 @@ def test_a_worker_that_is_killed_is_started_again_and_the_page_told(client):
 
 def test_examples_and_skies(client):
     example = client.choices["examples"][0]
-    status, answer = client.ask(
-        "POST", f"/api/examples?noise=white&example={example.replace(' ', '%20')}"
-    )
+    query = urlencode({"noise": "white", "example": example})
+    status, answer = client.ask("POST", f"/api/examples?{query}")
     assert status == 200
     assert client.wait(answer["job"])["facts"]["size"] == [160, 160]
     assert client.ask("POST", "/api/examples?example=none")[0] == 422

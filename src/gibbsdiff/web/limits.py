@@ -20,7 +20,7 @@ EXAMPLES: dict[str, tuple[str, float, float, int]] = {
     "cat, blue noise": ("chelsea", 0.15, 0.7, 144),
 }
 #: H0, ω_b and σ of a mock sky: lowest, highest and first value (the prior's ends; a test).
-SKY = {"H0": (50.0, 90.0, 70.0), "omega_b": (0.0075, 0.0567, 0.032), "sigma": (0.1, 1.2, 0.5)}
+SKY = {"H0": (50.0, 90.0, 70.0), "omega_b": (0.0075, 0.0567, 0.032), "sigma": (0.05, 1.2, 0.5)}
 
 
 @dataclass(frozen=True)
