@@ -15,18 +15,19 @@ from gibbsdiff.cosmo.report import report as sky_report
 from gibbsdiff.evidence.demo import observe
 from gibbsdiff.inference.files import Results, denoise_picture, results_for, target, write_results
 from gibbsdiff.inference.problem import Options
+from gibbsdiff.inference.progress import Progress
 from gibbsdiff.io.picture import read_picture
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.web.crop import crop_picture
 from gibbsdiff.web.limits import EXAMPLES, Wishes
 from gibbsdiff.web.views import Views, picture_views, views
-from gibbsdiff.web.worker import Report, Told
 
 KINDS = ("picture", "uncertainty", "posterior", "report", "report with a slider")
+Told = dict[str, Any]
 Show = Callable[[Told], None]
 
 
-def picture(task: Told, denoiser: Any, report: Report, show: Show) -> Told:
+def picture(task: Told, denoiser: Any, report: Progress, show: Show) -> Told:
     """Denoise the file of a task: what the browser is shown, then all files of the command."""
     folder, wishes = Path(task["folder"]), Wishes(**task["wishes"])
     path = folder / task["name"]
@@ -67,7 +68,7 @@ def write_example(name: str, path: Path) -> None:
     Image.fromarray(np.ascontiguousarray(levels)).save(path, format="PNG")
 
 
-def sky(task: Told, denoiser: Any, report: Report, show: Show) -> Told:
+def sky(task: Told, denoiser: Any, report: Progress, show: Show) -> Told:
     """Dust of the package under a CMB of the task's (H0, ω_b, σ), and both found again."""
     folder = Path(task["folder"])
     report("drawing a sky", 0, None)
