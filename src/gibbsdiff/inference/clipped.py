@@ -12,11 +12,17 @@ end; elsewhere what is lost goes with the brightness, and a level map says it.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
-from torch.nn.functional import avg_pool2d
+from torch.nn.functional import avg_pool2d, max_pool2d
+
+from gibbsdiff.inference.posterior import Posterior
 
 SIDE = 9  # of a place, that of `brightness`
+BEYOND = 0.25  # of the range, at least, that a source reaches out of it
+AROUND = 5  # pixels, side of what is hidden around a pixel of such a source
 SHARE = 0.3  # of a channel of a place at an end: there t < ½, and half of the power is lost
 ENOUGH = 0.8  # of the picture must be left: with less, what is left is not like the rest
 SOLID = (0.2, 0.5)  # of the picture at an end without a gap: perhaps made so, and surely
@@ -34,6 +40,44 @@ def hidden_places(y: Tensor, missing: Tensor | None = None, full: float = 1.0) -
     if part == 0 or part > 1 - ENOUGH or made_so(y, full):
         return missing
     return places if missing is None else places | missing
+
+
+def without_outshining(y: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """y (1, C, H, W) with what lies far beyond [0, 1], and beyond the rest of it, cut off where a
+    network for pictures is at an end, and the hidden pixels with those around such places.
+
+    Sources so bright need no denoising: they are given back as they are, by `outshining`.
+    """
+    some = y.flatten()[:: max(1, y.numel() // 1_000_000)].double()
+    q = torch.quantile(some, torch.tensor([0.01, 0.03, 0.97, 0.99], dtype=torch.float64)).tolist()
+    top, bottom = max(1 + BEYOND, 2 * q[2] - q[0]), min(-BEYOND, 2 * q[1] - q[3])
+    shown = y.clamp(bottom, top)
+    out = (shown != y).any(1)
+    if not bool(out.any()):
+        return y, hidden
+    around = max_pool2d(out.double()[None], AROUND, 1, AROUND // 2)[0, 0] > 0
+    return shown, around if hidden is None else around | hidden
+
+
+def outshining(posterior: Posterior, given: Tensor) -> Posterior:
+    """The posterior with what its picture did not show of the values given (C, H, W): there x is
+    y, with the sd of the noise.
+    """
+    seen = torch.isfinite(given)
+    out = seen & ((given - posterior.observed).abs() > 1e-4 * (1 + given.abs()))
+    if not bool(out.any()):
+        return posterior
+    own = given.to(posterior.observed)
+    level = torch.as_tensor(posterior.level).to(own)
+    swap: dict[str, Tensor] = {}
+    for name in ("observed", "mean", "average", "samples"):
+        if (value := getattr(posterior, name)) is not None:
+            swap[name] = torch.where(out, own, value)
+    if posterior.sd is not None:
+        swap["sd"] = torch.where(out, level, posterior.sd)
+    part = float(out.any(0).double().mean())
+    note = f"{100 * part:.2g} % of the pixels outshine the rest, and are given back as they are"
+    return replace(posterior, notes=(*posterior.notes, note), **swap)  # type: ignore[arg-type]
 
 
 def made_so(y: Tensor, full: float = 1.0) -> bool:

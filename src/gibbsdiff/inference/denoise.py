@@ -15,6 +15,7 @@ from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.clipped import outshining
 from gibbsdiff.inference.counts import (
     as_given,
     is_counted,
@@ -243,6 +244,7 @@ def _one(
         problem, missing = setting(shown, family, s)
         chosen = options(problem)
         found = at_once(*chosen) or infer(*chosen, progress)[0]
+        found = outshining(found, shown.values)
         line = None if found.returned else line_of(found, problem, given.encoding, s, offset)
         name = family if isinstance(family, str) else ""
         found = replace(as_given(found, s), missing=missing, keep=keep, family=name, line=line)

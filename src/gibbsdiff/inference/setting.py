@@ -12,7 +12,7 @@ from torch import Tensor
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape
-from gibbsdiff.inference.clipped import hidden_places, without_noise
+from gibbsdiff.inference.clipped import hidden_places, without_noise, without_outshining
 from gibbsdiff.inference.counted_law import told_by_quiet_places
 from gibbsdiff.inference.encoding import Shared, check_range, observation
 from gibbsdiff.inference.observation import ObservationModel, stationary, taper
@@ -122,6 +122,9 @@ def picture_problem(
     if on_unit_range:
         check_range(values)
     y, missing, hidden = seen(values, depth, pages)
+    clipped, full = (False, 1.0) if depth is None else (depth.clipped, depth.full)
+    if on_unit_range and not clipped:
+        y, hidden = without_outshining(y, hidden)
     if denoiser.dtype is not None:
         y = y.to(denoiser.dtype)
     shape = (y.shape[-2], y.shape[-1])
@@ -135,7 +138,6 @@ def picture_problem(
         if tile and in_tiles is denoiser:
             raise InputError("tile: this denoiser sees whole pictures only")
         denoiser = in_tiles
-    clipped, full = (False, 1.0) if depth is None else (depth.clipped, depth.full)
     light, quiet, window = None, None, None
     if isinstance(family, StationaryNoise) and family.level_names:
         light = light_of(y, hidden)
