@@ -69,6 +69,7 @@ def denoise(
     axes: option.Axes = None,
     each: option.Each = False,
     same_noise: option.SameNoise = False,
+    cluster: option.Cluster = None,
     seed: option.Seed = 0,
 ) -> None:
     """Denoise pictures blindly: the clean picture, its uncertainty, and the noise's parameters.
@@ -109,8 +110,7 @@ def denoise(
             raise InputError(f"{_given(idle)[0]}: {line}")
     check_weights(preset, weights, weighted_chains)
 
-    from gibbsdiff.cli.pictures import denoise_files, denoise_stream, find, prepare
-    from gibbsdiff.cli.stacks import denoise_alike
+    from gibbsdiff.cli.pictures import find, prepare
     from gibbsdiff.cli.wishes import Wishes
     from gibbsdiff.diffusion.boundary import on_device
     from gibbsdiff.inference.presets import model_for
@@ -125,7 +125,8 @@ def denoise(
     named = len(files) + failed
     many = named > 1
     _check_series(same_noise, len(files), each, axes)
-    if many:
+    _of_files(cluster, {"-": stream, "--same-noise": same_noise, "--save-noise": bool(save_noise)})
+    if many or cluster is not None:
         _of_one_picture("--checkpoint", "chains", checkpoint)
         _of_one_picture("--save-noise", "noise", save_noise)
     options: dict[str, Any] = {
@@ -168,14 +169,29 @@ def denoise(
     wishes = Wishes(output, figure, posterior, clobber, given, html, save_noise, axes, each)
     if output is not None:
         prepare(output, many)
-    if stream:
-        denoise_stream(wishes)
-        return
-    failed += denoise_alike(files, wishes) if same_noise else denoise_files(files, wishes, many)
-    if failed and many:
+    where = None if cluster is None else (cluster, model_for(preset, model), device)
+    failed += _run(files, wishes, stream, same_noise, many, where)
+    if failed and many and cluster is None:
         say(f"{failed} of {named} failed")
     if failed:
-        raise typer.Exit(2)
+        raise typer.Exit(2 if cluster is None else 1)
+
+
+def _run(
+    files: list[Path], wishes: Any, stream: bool, same_noise: bool, many: bool, where: Any
+) -> int:
+    """Denoise them in this process or on a cluster; how many failed."""
+    if where is not None:
+        from gibbsdiff.cli.cluster import denoise_on_cluster
+
+        return denoise_on_cluster(files, wishes, many, *where)
+    from gibbsdiff.cli.pictures import denoise_files, denoise_stream
+    from gibbsdiff.cli.stacks import denoise_alike
+
+    if stream:
+        denoise_stream(wishes)
+        return 0
+    return denoise_alike(files, wishes) if same_noise else denoise_files(files, wishes, many)
 
 
 def _check_series(same_noise: bool, files: int, each: bool, axes: str | None) -> None:
@@ -185,6 +201,12 @@ def _check_series(same_noise: bool, files: int, each: bool, axes: str | None) ->
     if same_noise and (each or axes is not None):
         other = "--each" if each else "--axes"
         raise InputError(f"{other} is for stacks, --same-noise for pictures")
+
+
+def _of_files(cluster: str | None, others: dict[str, bool]) -> None:
+    """Refuse what no cluster can do."""
+    if cluster is not None and (given := _given(others)):
+        raise InputError(f"{given[0]}: not on a cluster, where every file is a task of its own")
 
 
 def _given(options: dict[str, bool]) -> list[str]:

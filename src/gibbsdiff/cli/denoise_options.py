@@ -147,4 +147,8 @@ Each = Annotated[
 SameNoise = Annotated[
     bool, typer.Option("--same-noise", help="One noise for all pictures; scores add up.")
 ]
+Cluster = Annotated[
+    str | None,
+    typer.Option(help="local, local:N, or the address of a Dask scheduler: files are tasks."),
+]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)]

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from importlib import import_module
+from itertools import islice
 from typing import Any, Protocol, TypeVar
 
 import torch
@@ -22,14 +23,22 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 TIMEOUT = 10.0  # seconds to wait for a scheduler
+AHEAD = 2000  # tasks that a scheduler holds: it keeps some kilobytes of each
 LOST = 10  # workers that one task may lose before it is called the culprit
 
 
 class Mapper(Protocol):
-    """Applies a function to items; results come in any order."""
+    """Applies a function to items; results come in any order. `lost` is the result of an item that
+    ended one worker after the other, and why; without it that ends everything.
+    """
 
     def __call__(
-        self, function: Callable[[Item], Result], items: Iterable[Item], /
+        self,
+        function: Callable[[Item], Result],
+        items: Iterable[Item],
+        /,
+        *,
+        lost: Callable[[Item, str], Result] | None = None,
     ) -> Iterable[Result]:
         """The results."""
         ...
@@ -54,8 +63,14 @@ def mapper(address: str | None, notify: Callable[[str], None] | None = None) -> 
         _close(client)
 
 
-def serial(function: Callable[[Item], Result], items: Iterable[Item], /) -> Iterable[Result]:
-    """One after the other."""
+def serial(
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    /,
+    *,
+    lost: Callable[[Item, str], Result] | None = None,
+) -> Iterable[Result]:
+    """One after the other. Nothing is lost, unless this process is."""
     return (on_one_thread(function, item) for item in items)
 
 
@@ -69,21 +84,52 @@ def on_one_thread(function: Callable[[Item], Result], item: Item) -> Result:
         torch.set_num_threads(before)
 
 
-def _spread(client: Any, function: Callable[[Item], Result], items: Iterable[Item], /) -> Any:
-    """A task for each item. A worker that dies loses nothing: its tasks go to others."""
+def _in_worker(function: Callable[[Item], Result], item: Item) -> Result:
+    """function(item) on one thread; libraries in it, as xarray, that would ask the cluster for
+    locks of files have their own.
+    """
+    with import_module("dask").config.set(scheduler="synchronous"):
+        return on_one_thread(function, item)
+
+
+def _spread(
+    client: Any,
+    function: Callable[[Item], Result],
+    items: Iterable[Item],
+    /,
+    *,
+    lost: Callable[[Item, str], Result] | None = None,
+) -> Any:
+    """A task for each item, some of them at a time. A worker that dies loses nothing: its tasks go
+    to others.
+    """
     distributed = _distributed()
-    work = partial(on_one_thread, function)
-    futures = [client.submit(work, item, pure=False) for item in items]
+    work = partial(_in_worker, function)
+    left, waiting = iter(items), distributed.as_completed(loop=client.loop)
+    under_way: dict[Any, Any] = {}
+
+    def send(count: int) -> None:
+        for item in islice(left, count):
+            future = client.submit(work, item, pure=False)
+            under_way[future] = item
+            waiting.add(future)
+
     gone = (distributed.CancelledError, distributed.comm.CommClosedError)
     try:
-        for future in distributed.as_completed(futures, loop=client.loop):
-            yield future.result()
+        send(AHEAD)
+        for future in waiting:
+            item = under_way.pop(future)
+            try:
+                yield future.result()
+            except distributed.KilledWorker as trouble:
+                reason = f"ended {LOST} workers, the last {trouble.last_worker.address}"
+                if lost is None:
+                    raise InputError(
+                        f"cluster: a task {reason}; is there enough memory? Results so far are kept"
+                    ) from None
+                yield lost(item, f"{reason}; is there enough memory?")
             future.release()
-    except distributed.KilledWorker as trouble:
-        raise InputError(
-            f"cluster: a task ended {LOST} workers, the last {trouble.last_worker.address}; "
-            "is there enough memory? Results so far are kept"
-        ) from None
+            send(1)
     except gone as trouble:
         raise InputError(
             f"cluster: the scheduler went away ({type(trouble).__name__}); results so far are kept"
