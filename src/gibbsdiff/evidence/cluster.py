@@ -178,7 +178,7 @@ def _local(distributed: Any, address: str) -> Any:
         threads_per_worker=1,
         processes=True,
         memory_limit=0,
-        dashboard_address=None,
+        dashboard_address=":0",  # any port: two clusters must not meet at one
         silence_logs=logging.CRITICAL,
     )
 
