@@ -20,6 +20,7 @@ from gibbsdiff.inference.quiet_law import fit
 from gibbsdiff.inference.quiet_start import start_of
 from gibbsdiff.inference.quiet_verdict import FEWEST
 from gibbsdiff.noise.level import Light, brightness
+from gibbsdiff.noise.level_curves import BY_BRIGHTNESS, BY_COUNTS
 from gibbsdiff.noise.stationary import StationaryNoise
 
 SIDE = 32  # of patches
@@ -31,6 +32,21 @@ OVER = 0.14  # |k| above which noise is judged white or not
 #: for each unit of κ. Texture of photographs has 4 to 6 κ; noise with a spectrum 20 and more.
 TEXTURE = (0.15, 7.0)
 LEAST_SD = 0.05  # of log power: what the law itself is off by
+
+
+def line_over_curve(y: Tensor, usable: Tensor) -> float:
+    """By how much log p is higher if the level of the noise in y (1, C, H, W) goes with brightness
+    as counts do, rather than as in photographs: by the law of the highest frequencies.
+    """
+    y = y.detach().double().cpu()
+    found = patches(y, usable.cpu(), SIDE)
+    if found.powers.shape[1] < FEWEST:
+        return -math.inf
+    e, _, nu = band_powers(found, (EDGES[EDGES.index(TOP) :],))
+    light = Light.of(brightness(y), usable.cpu()).whole
+    forms = (BY_COUNTS.on(light), BY_BRIGHTNESS)
+    by_counts, by_brightness = (fit(e, nu, found.light, form=form).log_p for form in forms)
+    return by_counts - by_brightness
 
 
 def is_white(quiet: Quiet) -> bool:

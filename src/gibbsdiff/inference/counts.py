@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from gibbsdiff.inference.counted_law import is_white
+from gibbsdiff.inference.counted_law import is_white, line_over_curve
 from gibbsdiff.inference.encoding import Encoding, Given, observation
 from gibbsdiff.inference.line import Line
 from gibbsdiff.inference.observation import stationary
@@ -22,12 +22,13 @@ from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.problem import Problem
 from gibbsdiff.inference.quiet import quiet_patches
 from gibbsdiff.noise.base import NoiseModel
-from gibbsdiff.noise.level_curves import BY_BRIGHTNESS, BY_COUNTS, ByCounts
+from gibbsdiff.noise.level_curves import BY_COUNTS, ByCounts
 from gibbsdiff.noise.stationary import StationaryNoise
 
 WHITE, COLOURED, PHOTOGRAPHED = "poisson-gaussian", "counts", "photo"
 COUNTED = (WHITE, COLOURED)
 BRIGHT, DIM = 0.999, 0.05  # the quantile that becomes 1, and the least that it is taken for
+SURELY, SURELY_NOT = 3.0, 20.0  # by how much log p of a line is higher, or lower
 ENOUGH = 1_000_000  # pixels that the quantile is taken over
 SCALED = ("observed", "mean", "sd", "average", "samples")
 
@@ -108,18 +109,19 @@ def line_of(
 
 def kind_of(given: Given) -> str:
     """Which family the noise of a picture is of, by its quiet places: that of photographs, or that
-    of counts, whichever curve of the level their law prefers; and if of counts, whether it is
-    white. Colour pictures of 8 bits are photographs.
+    of counts, whose level is a line; and if of counts, whether it is white. Colour pictures of 8
+    bits are photographs. Grey noise that has a spectrum, and is alike in all places, is a
+    detector's, unless its level surely is no line: the score would take much of it for texture.
     """
     if len(given.values) > 1 and given.encoding.dtype == "uint8":
         return PHOTOGRAPHED
     y, missing = observation(stretched(given)[0].values)
     seen = torch.ones(y.shape[-2:], dtype=torch.bool) if missing is None else ~missing
-    by_brightness, by_counts = (quiet_patches(y, seen, f) for f in (BY_BRIGHTNESS, BY_COUNTS))
-    if by_brightness is None or by_counts is None:
+    better = line_over_curve(y, seen)
+    quiet = None if better < -SURELY_NOT else quiet_patches(y, seen, BY_COUNTS)
+    if quiet is None:
         return PHOTOGRAPHED
-    # A law that takes all noise for texture may be the likelier one, but it tells nothing.
-    better = (by_counts.trusted, by_counts.log_p) > (by_brightness.trusted, by_brightness.log_p)
-    if not better:
-        return PHOTOGRAPHED
-    return WHITE if is_white(by_counts) else COLOURED
+    if better > SURELY:
+        return WHITE if is_white(quiet) else COLOURED
+    grey = len(given.values) == 1
+    return COLOURED if grey and quiet.trusted and not is_white(quiet) else PHOTOGRAPHED

@@ -66,8 +66,7 @@ class Quiet:
     its logarithm, which all groups of one `band` (G,) have in common. `curve` (n,) has the
     parameters of its `form`, with their `curve_sd`; `light` (n,) and `level` (n,) have log g² by
     brightness, without the curve. `flat` (C, G) is about how many patches are flat;
-    `uneven` (C, G) is κ, by which powers scatter from place to place beyond chance; `log_p`
-    compares curves.
+    `uneven` (C, G) is κ, by which powers scatter from place to place beyond chance.
     """
 
     shape: Shape
@@ -86,7 +85,6 @@ class Quiet:
     trusted: bool
     reason: str
     uneven: Tensor
-    log_p: float
 
     def statistic(self, spectra: int | None = None) -> Statistic:
         """What `noise.log_likelihood(phi, …)` takes for the Whittle likelihood of these powers.
@@ -198,7 +196,7 @@ def quiet_patches(
     k, modes, power, sd, flat, gain, band, uneven = (
         t[:, order] for t in (k, modes, power, sd, flat, gain, band, uneven)
     )
-    trusted, reason = verdict(k[0], power, flat, gain, first.powers.shape[1])
+    trusted, reason = verdict(k[0], power, flat, gain, uneven, first.powers.shape[1])
     return Quiet(
         (y.shape[-2], y.shape[-1]),
         k[0],
@@ -215,7 +213,6 @@ def quiet_patches(
         trusted,
         reason,
         uneven,
-        law.log_p,
     )
 
 
