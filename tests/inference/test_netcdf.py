@@ -15,6 +15,8 @@ from gibbsdiff.streams import Streams
 
 BAND = Finding("band", "luma", "|k| 0.25-0.38", 0.5, 0.1, -7.5, 0.25, 0.375)
 
+ALPHA = np.arange(19 * 23, dtype=np.uint8).reshape(19, 23)
+
 
 def make():
     """Every field has a value that is not its default."""
@@ -40,7 +42,9 @@ def make():
         ended=False,
         interrupted=True,
         unit=255.0,
-        encoding=Encoding(0.5, 255.0, "uint8", np.arange(19 * 23, dtype=np.uint8).reshape(19, 23)),
+        encoding=Encoding(
+            0.5, 255.0, "uint8", np.arange(19 * 23, dtype=np.uint8).reshape(19, 23), True
+        ),
         truth=(0.1, 0.5),
         notes=("one sentence", "and another"),
         check=ModelCheck(False, "no", (BAND,), (BAND,)),
@@ -57,7 +61,12 @@ def equal(one, other):
     if isinstance(one, torch.Tensor):
         return one.dtype == other.dtype and torch.equal(one, other)
     if isinstance(one, Encoding):
-        plain = (one.zero, one.unit, one.dtype) == (other.zero, other.unit, other.dtype)
+        plain = (one.zero, one.unit, one.dtype, one.linear) == (
+            other.zero,
+            other.unit,
+            other.dtype,
+            other.linear,
+        )
         same_type = one.alpha.dtype == other.alpha.dtype
         return plain and same_type and np.array_equal(one.alpha, other.alpha)
     return one == other

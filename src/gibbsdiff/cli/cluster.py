@@ -76,6 +76,7 @@ def _tasks(
                     wishes.posterior,
                     wishes.html,
                     wishes.clobber,
+                    wishes.transfer,
                     options,
                 )
             )

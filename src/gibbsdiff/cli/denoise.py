@@ -10,7 +10,7 @@ import typer
 
 from gibbsdiff.cli import denoise_options as option
 from gibbsdiff.cli.app import app, say
-from gibbsdiff.cli.denoise_options import Boundary, Method, Noise
+from gibbsdiff.cli.denoise_options import Boundary, Method, Noise, Transfer
 from gibbsdiff.cli.parts import (
     Mean,
     Model,
@@ -70,6 +70,7 @@ def denoise(
     each: option.Each = False,
     same_noise: option.SameNoise = False,
     cluster: option.Cluster = None,
+    transfer: option.OfLight = Transfer.auto,
     seed: option.Seed = 0,
 ) -> None:
     """Denoise pictures blindly: the clean picture, its uncertainty, and the noise's parameters.
@@ -166,7 +167,9 @@ def denoise(
     if weights == WeightsName.none:
         given["weights"] = None
     given["keep"] = (keep, keep if keep_chroma is None else keep_chroma)
-    wishes = Wishes(output, figure, posterior, clobber, given, html, save_noise, axes, each)
+    wishes = Wishes(
+        output, figure, posterior, clobber, given, html, save_noise, axes, each, transfer.value
+    )
     if output is not None:
         prepare(output, many)
     where = None if cluster is None else (cluster, model_for(preset, model), device)

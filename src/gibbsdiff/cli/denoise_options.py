@@ -44,10 +44,18 @@ class Density(StrEnum):
     polynomial = "polynomial"
 
 
+class Transfer(StrEnum):
+    """What the numbers of a file are."""
+
+    auto = "auto"
+    linear = "linear"
+    srgb = "srgb"
+
+
 Pictures = Annotated[
     list[str],
     typer.Argument(
-        help="Files, folders or globs: PNG JPEG WebP TIFF FITS NPY. -: from stdin to stdout."
+        help="Files, folders or globs: PNG JPEG WebP AVIF TIFF FITS NPY. -: from stdin to stdout."
     ),
 ]
 Output = Annotated[
@@ -146,6 +154,12 @@ Each = Annotated[
 ]
 SameNoise = Annotated[
     bool, typer.Option("--same-noise", help="One noise for all pictures; scores add up.")
+]
+OfLight = Annotated[
+    Transfer,
+    typer.Option(
+        "--transfer", help="Whether numbers are linear light or sRGB. auto: what the file says."
+    ),
 ]
 Cluster = Annotated[
     str | None,

@@ -99,7 +99,9 @@ def denoise_files(files: list[Path], wishes: Wishes, many: bool) -> int:
 def _denoise_one(
     file: Path, place: Path, wishes: Wishes, label: str, interrupts: Interrupts, console: Console
 ) -> None:
-    picture = read_picture(file)
+    picture = read_picture(file, wishes.transfer)
+    if said := assumed_light(picture, wishes.transfer):
+        say(f"{file}: {said}")
     results = wishes.results_for(picture, place)
     if results.existing() and not wishes.clobber:
         say(f"{file}: skipped, {results.existing()[0]} exists already")
@@ -107,12 +109,23 @@ def _denoise_one(
         _show(_denoised(picture, results, wishes, label, interrupts), console)
 
 
+def assumed_light(picture: Picture, asked: str) -> str:
+    """What a deep picture in colour was taken for, where it may be linear light or sRGB."""
+    if picture.linear:
+        return "linear light: encoded as sRGB for the network, and decoded after"
+    form = picture.format
+    deep = form.name in ("TIFF", "PNG") and form.dtype.itemsize > 1 and picture.channels == 3
+    if asked == "auto" and deep:
+        return "taken as sRGB; --transfer linear if its numbers are linear light"
+    return ""
+
+
 def denoise_stream(wishes: Wishes) -> None:
     """From standard input to standard output: the picture alone; the summary goes to stderr."""
     if sys.stdin.isatty() or sys.stdout.isatty():
         raise InputError("-: needs a picture and a place: gibbsdiff denoise - < a.png > b.png")
     with gentle_interrupts() as interrupts:
-        picture = picture_from_bytes(sys.stdin.buffer.read(), "stdin")
+        picture = picture_from_bytes(sys.stdin.buffer.read(), "stdin", wishes.transfer)
         results = None
         if wishes.output is not None:
             place = target(picture.path, wishes.output, many=False)

@@ -29,6 +29,8 @@ def denoise_one_stack(
     console: Console,
 ) -> None:
     """Denoise a stack and print what was found; trouble if it is cut off, after the work."""
+    if wishes.transfer != "auto":
+        raise InputError(f"{stack.path}: --transfer: the numbers of stacks are taken as they are")
     results = stack_results(stack, place, figure=wishes.figure, posterior=wishes.posterior)
     there = [file for one in results for file in one.existing()]
     if there and not wishes.clobber:

@@ -8,6 +8,7 @@ from typing import Any
 
 from gibbsdiff.inference.files import Results, results_for
 from gibbsdiff.io.file_format import Picture
+from gibbsdiff.io.transfer import Transfer
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Wishes:
     save_noise: Path | None = None
     axes: str | None = None
     each: bool = False
+    transfer: Transfer = "auto"
 
     def results_for(self, picture: Picture, place: Path) -> Results:
         """The files to be written for a picture."""

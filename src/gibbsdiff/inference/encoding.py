@@ -13,6 +13,7 @@ from torch import Tensor
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape
 from gibbsdiff.io.file_format import Picture
+from gibbsdiff.io.transfer import decode
 
 SMALLEST = 16  # pixels of a side
 FAR = 10.0  # values on [0, 1], noise included, do not reach this
@@ -22,18 +23,20 @@ DEPTHS = {"uint8": 255.0, "uint16": 65535.0}
 @dataclass(frozen=True)
 class Encoding:
     """How a picture was given: original = zero + unit · values, as `dtype`, with an alpha channel
-    (H, W) that is given back as it was.
+    (H, W) that is given back as it was. `linear`: it was linear light, and values are sRGB.
     """
 
     zero: float = 0.0
     unit: float = 1.0
     dtype: str = "float32"
     alpha: Any = None
+    linear: bool = False
 
     def decoded(self, values: Tensor) -> np.ndarray:
         """Values (C, H, W) as they came: (H, W, C), or (H, W) for one channel without alpha."""
         kind = np.dtype(self.dtype)
-        pixels = self.zero + self.unit * values.double().permute(1, 2, 0).numpy()
+        given = values.double().permute(1, 2, 0).numpy()
+        pixels = self.zero + self.unit * (decode(given) if self.linear else given)
         if kind.kind in "iu":
             limits = np.iinfo(kind)
             pixels = np.clip(np.rint(pixels), limits.min, limits.max)
@@ -172,4 +175,5 @@ def _from_picture(picture: Picture) -> Given:
     plain = form.integer and form.offset == 0 and form.slope == 1
     kind = str(form.dtype.newbyteorder("=")) if plain else "float32"
     alpha = None if form.alpha is None else form.alpha[0]
-    return Given(torch.from_numpy(values), Encoding(picture.zero, picture.unit, kind, alpha))
+    encoding = Encoding(picture.zero, picture.unit, kind, alpha, picture.linear)
+    return Given(torch.from_numpy(values), encoding)

@@ -15,6 +15,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.files import denoise_file
 from gibbsdiff.inference.stacks import denoise_pages, stack_results
 from gibbsdiff.io.stack import open_stack
+from gibbsdiff.io.transfer import Transfer
 from gibbsdiff.pretrained import load_for_pictures
 
 
@@ -31,6 +32,7 @@ class FileTask(NamedTuple):
     posterior: bool = True
     html: bool = False
     clobber: bool = True
+    transfer: Transfer = "auto"
     options: tuple[tuple[str, Any], ...] = ()
 
 
@@ -77,7 +79,13 @@ def _done(task: FileTask) -> tuple[str, tuple[Path, ...], str]:
     with open_stack(task.file, task.axes) as stack:
         if stack is None:
             done = denoise_file(
-                task.file, task.place, clobber=task.clobber, html=task.html, **wanted, **asked
+                task.file,
+                task.place,
+                clobber=task.clobber,
+                html=task.html,
+                transfer=task.transfer,
+                **wanted,
+                **asked,
             )
             return done.summary, tuple(done.files), ""
         results = stack_results(stack, task.place, **wanted)

@@ -17,6 +17,8 @@ from gibbsdiff.io.atomic import move_together
 from gibbsdiff.io.facts import facts_of
 from gibbsdiff.io.file_format import Picture
 from gibbsdiff.io.picture import check_output, read_picture, write_picture, write_uncertainty
+from gibbsdiff.io.raw import RAW
+from gibbsdiff.io.transfer import Transfer
 
 PROGRAM = 0.5e9  # bytes of memory before the first picture
 SHOWN, HELD = 1200.0, 350.0  # for a pixel in the search, and for one of the whole picture
@@ -51,6 +53,8 @@ class Denoised(NamedTuple):
     def summary(self) -> str:
         """The posterior's, and the noise level in the units of the file."""
         text = self.posterior.summary()
+        if self.picture.linear:
+            return f"{text}\nlinear light: noise is told in sRGB values on [0, 1]"
         unit, name = self.picture.unit, self.picture.unit_name or "in the file's units"
         row = next((row for row in self.posterior.rows if row.name == "sigma"), None)
         if row is not None:
@@ -64,7 +68,8 @@ class Denoised(NamedTuple):
 
 def target(picture: Path, out: Path | None, many: bool) -> Path:
     """Where the denoised picture goes: beside the input, into a folder, or to the file named."""
-    own = picture.with_name(f"{picture.stem}.denoised{picture.suffix}")
+    suffix = ".tif" if picture.suffix.lower() in RAW else picture.suffix
+    own = picture.with_name(f"{picture.stem}.denoised{suffix}")
     if out is None:
         return own
     if many or out.is_dir() or not out.suffix:
@@ -154,7 +159,8 @@ def write_results(
             try:
                 write_picture(picture, posterior.picture.numpy(), folder / place.name)
                 if posterior.sd is not None:
-                    write_uncertainty(picture, posterior.sd.numpy(), folder / stem_of(place).name)
+                    sd, mean = posterior.sd.numpy(), posterior.mean.numpy()
+                    write_uncertainty(picture, sd, folder / stem_of(place).name, mean)
                 if results.posterior is not None:
                     posterior.save(folder / results.posterior.name)
                 if results.report is not None:
@@ -181,6 +187,7 @@ def denoise_file(
     posterior: bool = True,
     html: bool = False,
     clobber: bool = True,
+    transfer: Transfer = "auto",
     **options: Any,
 ) -> Denoised:
     """Denoise a file; write the picture, its uncertainty, the posterior and a report.
@@ -190,12 +197,13 @@ def denoise_file(
         figure, posterior: Whether the report, and the posterior as NetCDF, are written.
         html: Whether a report with a slider is written, as one HTML file.
         clobber: False refuses to write where there are files already, before the work.
+        transfer: Whether the file's numbers are "linear" light, "srgb", or what it says: "auto".
         options: Those of `gibbsdiff.denoise`.
 
     All files appear together at the end, or none. Without an uncertainty map there is no file of
     it, and a note in the posterior says why.
     """
-    picture = read_picture(path)
+    picture = read_picture(path, transfer)
     place = Path(out) if out is not None else target(picture.path, None, many=False)
     results = results_for(picture, place, figure=figure, posterior=posterior, html=html)
     if not clobber and results.existing():

@@ -63,7 +63,8 @@ def write(path: str | Path, fields: Mapping[str, Any]) -> None:
     facts["check"] = None if (check := fields["check"]) is None else check.as_dict()
     given = fields["encoding"]
     if given is not None:
-        facts["encoding"] = {"zero": given.zero, "unit": given.unit, "dtype": given.dtype}
+        names = ("zero", "unit", "dtype", "linear")
+        facts["encoding"] = {name: getattr(given, name) for name in names}
         if given.alpha is not None:
             images["alpha"] = (("row", "column"), np.asarray(given.alpha))
     parts = {

@@ -40,6 +40,7 @@ class FileFormat:
     measured: bool = False
     unit_name: str = ""
     alpha: Array | None = None
+    linear: bool | None = None  # whether numbers are linear light, if the format says so
 
     @property
     def integer(self) -> bool:
@@ -64,6 +65,7 @@ class Picture:
     format: FileFormat = field(repr=False)
     channels: int  # in the file, alpha aside
     profile: bytes | None = field(default=None, repr=False)  # ICC: what its colours mean
+    linear: bool = False  # the file is linear light, `values` are its sRGB values
 
     @property
     def unit_name(self) -> str:

@@ -1,4 +1,4 @@
-"""JPEG and WebP by Pillow. EXIF goes out as it came in, and pixels are never rotated by it."""
+"""JPEG, WebP and AVIF by Pillow. EXIF goes out as it came in; pixels are never rotated by it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from PIL import Image, JpegImagePlugin, WebPImagePlugin
+from PIL import Image, JpegImagePlugin, WebPImagePlugin, features
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.file_format import Array, FileFormat, tiff_map
@@ -32,7 +32,7 @@ def read_jpeg(content: bytes) -> tuple[Array, FileFormat]:
         if image.info.get("progressive"):
             options["progressive"] = True
         pixels = planes_of(image)
-    return pixels, _file_format("JPEG", (".jpg", ".jpeg"), None, options)
+    return pixels, pillow_format("JPEG", (".jpg", ".jpeg"), None, options)
 
 
 def read_webp(content: bytes) -> tuple[Array, FileFormat]:
@@ -47,12 +47,33 @@ def read_webp(content: bytes) -> tuple[Array, FileFormat]:
     else:
         options |= {"quality": QUALITY, "exact": True}
     alpha = planes[3:].copy() if len(planes) == 4 else None
-    return planes[:3], _file_format("WEBP", (".webp",), alpha, options)
+    return planes[:3], pillow_format("WEBP", (".webp",), alpha, options)
 
 
-def _file_format(
+def read_avif(content: bytes) -> tuple[Array, FileFormat]:
+    """Pixels (C, H, W), uint8."""
+    if not features.check("avif"):
+        raise InputError("this Pillow knows no AVIF: pip install 'pillow>=11.3'")
+    planes, options = read_with_pillow(content, "AVIF")
+    options |= {"quality": QUALITY, "subsampling": "4:4:4"}
+    alpha = planes[3:].copy() if len(planes) == 4 else None
+    return planes[:3], pillow_format("AVIF", (".avif",), alpha, options)
+
+
+def read_with_pillow(content: bytes, name: str) -> tuple[Array, dict[str, Any]]:
+    """Planes of grey, RGB or RGBA, and what is to be written with them."""
+    with Image.open(io.BytesIO(content), formats=[name]) as image:
+        if getattr(image, "n_frames", 1) > 1 and getattr(image, "is_animated", False):
+            raise InputError("an animation; save the frame to be denoised as a picture of its own")
+        if image.mode not in ("L", "RGB", "RGBA"):
+            raise InputError(f"a {image.mode} picture; convert it to RGB or grey first")
+        return planes_of(image), _notes(image)
+
+
+def pillow_format(
     name: str, suffixes: tuple[str, ...], alpha: Array | None, options: dict[str, Any]
 ) -> FileFormat:
+    """Enough to write such a file again by Pillow."""
     encode = partial(_encode, name=name, alpha=alpha, options=options)
     return FileFormat(
         name, suffixes, np.dtype(np.uint8), encode, tiff_map, unit_name="levels", alpha=alpha

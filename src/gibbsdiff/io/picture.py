@@ -18,7 +18,7 @@ import numpy as np
 from PIL import Image, UnidentifiedImageError
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.io import fits, npy, photo, png, tiff
+from gibbsdiff.io import fits, npy, photo, png, raw, tiff, transfer
 from gibbsdiff.io.atomic import write_atomically
 from gibbsdiff.io.file_format import (
     LARGEST,
@@ -42,6 +42,11 @@ READERS: dict[str, Reader] = {
     ".fit": fits.read,
     ".fts": fits.read,
     ".npy": npy.read,
+    ".avif": photo.read_avif,
+    ".heic": raw.read_heif,
+    ".heif": raw.read_heif,
+    ".hif": raw.read_heif,
+    **dict.fromkeys(raw.RAW, raw.read_raw),
 }
 
 #: A picture may be named wrongly, or have no name: the first bytes decide.
@@ -58,8 +63,12 @@ SIGNATURES: dict[bytes, Reader] = {
 }
 
 
-def read_picture(path: str | Path) -> Picture:
-    """A PNG, JPEG, WebP, TIFF, FITS or NPY file."""
+def read_picture(path: str | Path, light: transfer.Transfer = "auto") -> Picture:
+    """A PNG, JPEG, WebP, AVIF, TIFF, FITS or NPY file; with extras a HEIC or raw one.
+
+    `light` says whether its numbers are "linear" or "srgb"; "auto" goes by what the file says, and
+    takes them as they are if it says nothing. Linear ones become sRGB values.
+    """
     place = Path(path)
     suffix = place.suffix.lower()
     if suffix not in READERS:
@@ -71,10 +80,19 @@ def read_picture(path: str | Path) -> Picture:
         raise InputError(f"{place}: no such file") from None
     except OSError as trouble:
         raise InputError(f"{place}: cannot be read ({trouble.strerror})") from None
-    return _decoded(content, place, _by_first_bytes(content) or READERS[suffix])
+    # Raw files begin as a TIFF, with a thumbnail.
+    reader = None if suffix in raw.RAW else _by_first_bytes(content)
+    return _in_srgb(_decoded(content, place, reader or READERS[suffix]), light)
 
 
-def picture_from_bytes(content: bytes, name: str) -> Picture:
+def _in_srgb(picture: Picture, light: transfer.Transfer) -> Picture:
+    said = picture.format.linear or transfer.says_linear(picture.profile)
+    if light == "srgb" or (light == "auto" and not said):
+        return picture
+    return replace(picture, values=transfer.encode(picture.values), linear=True)
+
+
+def picture_from_bytes(content: bytes, name: str, light: transfer.Transfer = "auto") -> Picture:
     """A picture that has no file, its format told by the first bytes; `name` is for messages.
 
     Its path is `name` with the format's usual suffix.
@@ -82,11 +100,13 @@ def picture_from_bytes(content: bytes, name: str) -> Picture:
     reader = _by_first_bytes(content)
     if content and reader is None:
         raise InputError(f"{name}: neither PNG, JPEG, WebP, TIFF, FITS nor NPY")
-    picture = _decoded(content, Path(name), reader or png.read)
+    picture = _in_srgb(_decoded(content, Path(name), reader or png.read), light)
     return replace(picture, path=Path(f"{name}{picture.format.suffixes[0]}"))
 
 
 def _by_first_bytes(content: bytes) -> Reader | None:
+    if content[4:8] == b"ftyp":
+        return photo.read_avif if content[8:12] in (b"avif", b"avis") else raw.read_heif
     return next((r for start, r in SIGNATURES.items() if content.startswith(start)), None)
 
 
@@ -179,6 +199,7 @@ def stored_pixels(picture: Picture, values: Array) -> Array:
     form = picture.format
     pixels = np.empty(picture.values.shape, dtype=form.dtype)
     _same_shape(picture, values)
+    values = transfer.decode(values) if picture.linear else values
     for plane, out in zip(values, pixels, strict=True):
         original = picture.zero + picture.unit * np.asarray(plane, dtype=np.float64)
         out[:] = stored((original - form.offset) / form.slope, form.dtype)
@@ -194,19 +215,24 @@ def write_picture(picture: Picture, values: Array, path: str | Path) -> None:
     write_atomically(path, encoded(picture, values))
 
 
-def write_uncertainty(picture: Picture, sd: Array, stem: str | Path) -> Path:
-    """Standard deviations (C, H, W) of the values, in the input's units: the file's path.
+def write_uncertainty(
+    picture: Picture, sd: Array, stem: str | Path, mean: Array | None = None
+) -> Path:
+    """Standard deviations (C, H, W) of the values, in the input's units: the file's path. Those of
+    linear light are told around their `mean`, by default the values as they were read.
 
     "<stem>.uncertainty.tiff", .fits or .npy, float32; NaN where the input has no value.
     """
     path = Path(f"{stem}.uncertainty{picture.format.map_suffix}")
-    write_atomically(path, picture.format.encode_map(map_in_units(picture, sd)))
+    write_atomically(path, picture.format.encode_map(map_in_units(picture, sd, mean)))
     return path
 
 
-def map_in_units(picture: Picture, sd: Array) -> Array:
+def map_in_units(picture: Picture, sd: Array, mean: Array | None = None) -> Array:
     """Standard deviations in the input's units, float32, in all channels of the file."""
     _same_shape(picture, sd)
+    if picture.linear:
+        sd = sd * transfer.slope_of_decode(picture.values if mean is None else mean)
     in_units = (picture.unit * np.asarray(sd, dtype=np.float64)).astype(np.float32)
     in_units[:, picture.missing] = np.nan
     return _all_channels(picture, in_units)

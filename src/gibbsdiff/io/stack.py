@@ -8,6 +8,7 @@ from pathlib import Path
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.io import stack_plain, stack_tiff
+from gibbsdiff.io.raw import RAW
 from gibbsdiff.io.stack_format import Stack
 
 
@@ -21,7 +22,7 @@ def open_stack(path: str | Path, axes: str | None = None) -> Iterator[Stack | No
     """
     place = Path(path)
     start = b""
-    if place.is_file():
+    if place.is_file() and place.suffix.lower() not in RAW:
         with place.open("rb") as file:
             start = file.read(8)
     found = None

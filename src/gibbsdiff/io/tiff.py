@@ -110,7 +110,7 @@ def read(content: bytes) -> tuple[Array, FileFormat]:
         "TIFF",
         (".tif", ".tiff"),
         dtype,
-        partial(_encode, alpha=alpha, form=form),
+        partial(encode_page, alpha=alpha, form=form),
         tiff_map,
         unit_name="levels" if dtype.kind in "iu" else "",
         alpha=alpha,
@@ -182,7 +182,7 @@ def _entries(content: Any, at: int, order: str, big: bool) -> list[Entry]:
     return found
 
 
-def _encode(pixels: Array, alpha: Array | None, form: Form) -> bytes:
+def encode_page(pixels: Array, alpha: Array | None, form: Form) -> bytes:
     """A TIFF of these planes: strips, then the directories, the page's own one last."""
     planes = pixels if alpha is None else np.concatenate([pixels, alpha])
     mark = b"II" if form.order == "<" else b"MM"
