@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.io.picture import READERS
+from gibbsdiff.io.picture import READERS, USUAL
 
 #: What this package writes beside a picture: "photo.denoised.png" is not a picture to denoise.
 RESULTS = (".noise-spectrum.", ".denoised.", ".uncertainty.", ".report.", ".posterior.nc")
@@ -45,7 +45,7 @@ def find_pictures(pattern: str | Path) -> Found:
         else:
             found.others.append(path)
     if not found.pictures:
-        raise InputError(f"{place}: no picture there ({' '.join(READERS)})")
+        raise InputError(f"{place}: no picture there ({USUAL})")
     return found
 
 

@@ -49,6 +49,9 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(raw.RAW, raw.read_raw),
 }
 
+#: Those that are named where none of them is found.
+USUAL = " ".join(end for end in READERS if end not in raw.RAW and end not in (".heif", ".hif"))
+
 #: A picture may be named wrongly, or have no name: the first bytes decide.
 SIGNATURES: dict[bytes, Reader] = {
     png.SIGNATURE: png.read,
@@ -72,8 +75,7 @@ def read_picture(path: str | Path, light: transfer.Transfer = "auto") -> Picture
     place = Path(path)
     suffix = place.suffix.lower()
     if suffix not in READERS:
-        known = " ".join(READERS)
-        raise InputError(f"{place}: unknown suffix {suffix!r}; a picture ends in one of {known}")
+        raise InputError(f"{place}: unknown suffix {suffix!r}; a picture ends in one of {USUAL}")
     try:
         content = place.read_bytes()
     except FileNotFoundError:
