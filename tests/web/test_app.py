@@ -100,6 +100,27 @@ def test_a_crop_is_what_the_api_gives_of_the_crop(client):
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(content))), own.image)
 
 
+def test_pictures_dropped_together_have_one_noise_as_in_the_command(client, command, tmp_path):
+    pictures = {"a.png": png(PICTURE[:40, :48]), "b.png": png(PICTURE[20:, 30:])}
+    jobs = {n: client.send(n, c, group="g", **QUICK)[1]["job"] for n, c in pictures.items()}
+    broken = client.send("c.png", b"words", group="g", **QUICK)[1]["job"]
+    time.sleep(0.5)
+    assert {job["state"] for job in client.jobs().values()} == {"waiting"}
+    assert client.ask("POST", "/api/groups?group=g")[0] == 200
+    for name, content in pictures.items():
+        (tmp_path / name).write_bytes(content)
+        assert client.wait(jobs[name])["state"] == "done"
+    files = [tmp_path / name for name in pictures]
+    options = ("--same-noise", "--noise", "white", "--model", "natural-fast", "--no-figure")
+    assert command("denoise", *files, *options).code == 0
+    for name, job in jobs.items():
+        for kind in ("denoised.png", "uncertainty.tiff"):
+            _, content = client.file(job, "files", f"{name[0]}.{kind}")
+            assert content == (tmp_path / f"{name[0]}.{kind}").read_bytes()
+    assert "--same-noise" in client.jobs()[jobs["a.png"]]["facts"]["command"]
+    assert client.wait(broken)["line"].startswith("c.png: not a PNG picture")
+
+
 def test_too_large_a_picture_is_refused_with_an_offer(client):
     large = np.zeros((300, 400), np.uint8)
     status, answer = client.send("large.png", png(large))

@@ -48,6 +48,7 @@ def application(keeper: Keeper, address: Address) -> Starlette:
             Route("/api/tab", _open, methods=["POST"]),
             Route("/api/state", _state),
             Route("/api/pictures", _upload, methods=["POST"]),
+            Route("/api/groups", _begin, methods=["POST"]),
             Route("/api/examples", _example, methods=["POST"]),
             Route("/api/skies", _sky, methods=["POST"]),
             Route("/api/jobs/{id}/cancel", _cancel, methods=["POST"]),
@@ -94,11 +95,19 @@ async def _upload(request: Request) -> Response:
         asked = (folder / name, keeper.limits, wishes.crop)
         pixels, crop = await anyio.to_thread.run_sync(check_size, *asked)
         wishes = replace(wishes, crop=crop)
-        keeper.add(tab, job := Job(name, folder, wishes=wishes, pixels=pixels))
+        group = "" if crop else request.query_params.get("group", "")[:40]
+        job = Job(name, folder, wishes=wishes, pixels=pixels, group=group)
+        keeper.add(tab, job)
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
     return JSONResponse({"job": job.id})
+
+
+async def _begin(request: Request) -> Response:
+    """The last picture of a group has come."""
+    _keeper(request).begin(_tab(request), request.query_params.get("group", ""))
+    return JSONResponse({})
 
 
 async def _receive(request: Request, place: Path, most: int) -> None:

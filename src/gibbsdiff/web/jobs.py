@@ -26,6 +26,8 @@ class Job:
     example: str | None = None
     truth: tuple[float, float, float] | None = None
     seed: int = 0
+    group: str = ""  # of pictures that were dropped together
+    peers: tuple[str, ...] = ()  # files of one noise, this one among them
     id: str = field(default_factory=lambda: secrets.token_urlsafe(18))
     state: str = "waiting"
     stage: str = "waiting"
@@ -53,6 +55,7 @@ class Job:
             "example": self.example,
             "truth": self.truth,
             "seed": self.seed,
+            "peers": self.peers,
         }
 
     def offered(self, part: str, name: str) -> Path | None:

@@ -89,20 +89,35 @@ class Keeper:
             raise InputError(f"the queue is full: {len(self._queue)} wait; try again later")
 
     def add(self, tab: Tab, job: Job) -> None:
-        """Put a job at the end of the queue; the oldest results of a full tab go."""
+        """Put a job at the end of the queue, or aside until its group is complete; the oldest
+        results of a full tab go.
+        """
         with self._lock:
             self.check_room()
             over = [other for other in tab.jobs.values() if other.state in OVER]
             for other in over[: max(0, len(tab.jobs) + 1 - self.limits.kept)]:
                 tab.forget(other)
             tab.jobs[job.id] = job
-            self._queue.append(job)
+            if job.group:
+                job.stage = "waiting for the others"
+            else:
+                self._queue.append(job)
+
+    def begin(self, tab: Tab, group: str) -> None:
+        """All pictures of a group have come: they go into the queue, and have one noise."""
+        with self._lock:
+            held = [j for j in tab.jobs.values() if j.group == group and j.state == "waiting"]
+            peers = tuple(str(job.folder / job.name) for job in held)
+            for job in held:
+                job.group, job.peers = "", peers if len(held) > 1 else ()
+                self._queue.append(job)
 
     def cancel(self, job: Job) -> None:
         """Take it out of the queue, or end its work within two seconds."""
         with self._lock:
-            if job in self._queue:
-                self._queue.remove(job)
+            if job in self._queue or job.group:
+                if job in self._queue:
+                    self._queue.remove(job)
                 self._end(job, "cancelled")
             elif job.state == "running" and job.cancelled is None:
                 job.cancelled = time.monotonic()

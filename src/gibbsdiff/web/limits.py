@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -75,9 +76,10 @@ class Wishes:
         noise = "power-law" if plain else self.noise
         return {"noise": noise, "method": self.method, "keep": self.keep}
 
-    def command(self, name: str) -> str:
+    def command(self, *names: str) -> str:
         """The command that does the same."""
-        parts = ["gibbsdiff denoise", f"'{name}'" if set(name) & set(" '&;()$*?\"\\<>|") else name]
+        parts = ["gibbsdiff denoise", *map(shlex.quote, names)]
+        parts += ["--same-noise"] * (len(names) > 1)
         parts += [f"--noise {self.noise}"] * (self.noise != "auto")
         parts += [f"--method {self.method}"] * (self.method != "auto")
         parts += [f"--keep {self.keep:g}"] * (self.keep > 0)

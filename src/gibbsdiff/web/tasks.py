@@ -20,6 +20,7 @@ from gibbsdiff.io.picture import read_picture
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.web.crop import crop_picture
 from gibbsdiff.web.limits import EXAMPLES, Wishes
+from gibbsdiff.web.together import together
 from gibbsdiff.web.views import Views, picture_views, views
 
 KINDS = ("picture", "uncertainty", "posterior", "report", "report with a slider")
@@ -37,12 +38,16 @@ def picture(task: Told, denoiser: Any, report: Progress, show: Show) -> Told:
     given = read_picture(path)
     if wishes.crop:
         given = crop_picture(given, wishes.crop, folder)
-    results = outputs(given, folder)
     report("looking at the picture", 0, None)
-    posterior = denoise_picture(given, model=denoiser, progress=report, **wishes.options)
+    if task.get("peers"):
+        given, posterior = together(path, task["peers"], wishes.options, denoiser, report)
+    else:
+        posterior = denoise_picture(given, model=denoiser, progress=report, **wishes.options)
+    results = outputs(given, folder)
     report("drawing the pictures", 0, None)
     seen = views(posterior, given.path.name, given.profile)
-    facts = {**_placed(seen, folder), "command": wishes.command(given.path.name)}
+    names = [Path(peer).name for peer in task.get("peers") or [given.path]]
+    facts = {**_placed(seen, folder), "command": wishes.command(*names)}
     show(facts)
     report("writing the files", 0, None)
     written = write_results(given, posterior, results)

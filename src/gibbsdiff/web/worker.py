@@ -11,6 +11,7 @@ import ctypes
 import gc
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -102,7 +103,7 @@ def _reporter(pipe: Connection) -> Report:
 
 def _line(trouble: Exception, task: Told) -> str:
     """What is wrong, without the folder that the upload lies in."""
-    folder = str(Path(task["folder"]))
+    uploads = re.escape(f"{Path(task['folder']).parent}{os.sep}") + r"[0-9a-f]+" + re.escape(os.sep)
     if isinstance(trouble, InputError):
         text = str(trouble)
     elif isinstance(trouble, MemoryError):
@@ -112,7 +113,7 @@ def _line(trouble: Exception, task: Told) -> str:
         text = (
             f"{task['name']}: failed unexpectedly ({type(trouble).__name__}); see the server's log"
         )
-    return " ".join(text.replace(folder + os.sep, "").split())
+    return " ".join(re.sub(uploads, "", text).split())
 
 
 def _let_go() -> None:

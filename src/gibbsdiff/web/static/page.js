@@ -56,18 +56,21 @@ function cropForm(card, file, size, offer) {
     }));
 }
 
-async function send(file, crop = "") {
+async function send(file, crop = "", group = "") {
   try {
     if (file.size > choices.limits.size)
       throw new Error(`${file.name}: more than ${choices.limits.size / 1e6} megabytes; the page takes no longer files`);
     if (!crop && at("preview").checked) crop = at("side").value;  // the server finds the middle
-    await post("/api/pictures", { ...wishes(), name: file.name, crop }, file);
+    await post("/api/pictures", { ...wishes(), name: file.name, crop, group }, file);
   } catch (trouble) { refuse(file.name, trouble, file); }
   await refresh();
 }
 
 async function sendAll(files) {
-  for (const file of files) await send(file);
+  const one = files.length > 1 && at("same").checked && at("method").value !== "gibbs";
+  const group = one ? `${Date.now()}-${Math.random()}` : "";
+  for (const file of files) await send(file, "", group);
+  if (one) await post("/api/groups", { group }).then(refresh, (e) => notice(e.message));
 }
 
 function seconds(left) {
@@ -103,7 +106,8 @@ function update(job) {
   const over = ["done", "failed", "cancelled"].includes(job.state);
   card.status.hidden = over;
   if (job.state === "waiting")
-    card.text.textContent = `number ${job.place} in the queue, done in about ${seconds(job.left)}`;
+    card.text.textContent = job.place
+      ? `number ${job.place} in the queue, done in about ${seconds(job.left)}` : `${job.stage}, about ${seconds(job.left)} of work`;
   else if (!over)
     card.text.textContent = `${job.stage}${job.of ? `, step ${job.step} of at most ${job.of}` : ""}, about ${seconds(job.left)} left`;
   if (job.state === "running" && job.of) card.bar.value = job.step / job.of;
