@@ -12,7 +12,16 @@ from gibbsdiff.errors import InputError
 
 #: Families of the noise and methods, as `gibbsdiff denoise` knows them (a test holds them equal);
 #: repeated here because the server, unlike its worker, does without torch.
-NOISES = ("auto", "photo", "curves", "power-law", "white", "banded")
+NOISES = (
+    "auto",
+    "photo",
+    "poisson-gaussian",
+    "counts",
+    "curves",
+    "power-law",
+    "white",
+    "banded",
+)
 METHODS = ("auto", "marginal", "gibbs")
 #: Photographs of scikit-image with noise: their (σ, φ) and the side of the crop.
 EXAMPLES: dict[str, tuple[str, float, float, int]] = {
