@@ -19,7 +19,7 @@ extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_nb"]
 source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 exclude_patterns = ["_build"]
 default_role = "code"
-suppress_warnings = ["myst.header", "toc.no_title", "toc.empty_glob"]  # results are as they came
+suppress_warnings = ["myst.header", "toc.no_title"]  # results are as commands wrote them
 
 myst_heading_anchors = 4
 myst_enable_extensions = []
