@@ -63,6 +63,10 @@ def denoise(
     html: option.Html = False,
     posterior: option.Posterior = True,
     clobber: option.Clobber = True,
+    level_map: option.LevelMapFile = None,
+    level_kind: option.KindOfLevel = option.LevelKind.sd,
+    level_absolute: option.LevelAbsolute = False,
+    no_level_map: option.NoLevelMap = False,
     noise_from: option.NoiseFrom = None,
     noise_prior: option.NoisePrior = None,
     save_noise: option.SaveNoise = None,
@@ -155,6 +159,7 @@ def denoise(
         "check": check,
         "checkpoint": checkpoint,
         "tile": tile,
+        "level_map": _level(level_map, level_kind, level_absolute, no_level_map),
         "noise_from": profile if noise_from is not None else None,
         "noise_prior": profile if noise_prior is not None else None,
         "seed": seed,
@@ -238,6 +243,20 @@ def _usual(profile: Any, plain: bool) -> Noise:
     if profile is not None:
         return Noise(profile.family)
     return Noise.power_law if plain else Noise.auto
+
+
+def _level(file: str | None, kind: option.LevelKind, absolute: bool, none: bool) -> Any:
+    """The level map, read and checked before the first picture; False: not even a file's own."""
+    if file is None:
+        if absolute:
+            raise InputError("--level-absolute: needs --level-map")
+        return False if none else None
+    if none:
+        raise InputError("--no-level-map: a level map is given")
+    from gibbsdiff.inference.given_level import GivenLevel
+    from gibbsdiff.io.picture import read_map
+
+    return GivenLevel.of(read_map(file), kind.value, absolute, file)
 
 
 def _profile(known: Path | None, prior: Path | None, noise: Noise | None, others: Any) -> Any:

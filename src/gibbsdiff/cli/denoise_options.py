@@ -136,6 +136,29 @@ Posterior = Annotated[bool, typer.Option(help="Write the posterior, the largest 
 Clobber = Annotated[
     bool, typer.Option(help="Write over results that exist, or skip their pictures.")
 ]
+
+
+class LevelKind(StrEnum):
+    """What the numbers of a level map are."""
+
+    sd = "sd"
+    variance = "variance"
+    ivar = "ivar"
+    flat = "flat"
+
+
+LevelMapFile = Annotated[
+    str | None, typer.Option("--level-map", help="File of where the noise is how strong.")
+]
+KindOfLevel = Annotated[
+    LevelKind, typer.Option("--level-kind", help="What the map holds: flat is a flat field.")
+]
+LevelAbsolute = Annotated[
+    bool, typer.Option("--level-absolute", help="The map is the sd itself, not up to a factor.")
+]
+NoLevelMap = Annotated[
+    bool, typer.Option("--no-level-map", help="Do not use the map that a FITS file has.")
+]
 NoiseFrom = Annotated[
     Path | None, typer.Option(help="A noise profile: the noise is known, that of another picture.")
 ]

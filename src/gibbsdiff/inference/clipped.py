@@ -42,17 +42,22 @@ def hidden_places(y: Tensor, missing: Tensor | None = None, full: float = 1.0) -
     return places if missing is None else places | missing
 
 
-def without_outshining(y: Tensor, hidden: Tensor | None) -> tuple[Tensor, Tensor | None]:
+def without_outshining(
+    y: Tensor, hidden: Tensor | None, even: Tensor | None = None
+) -> tuple[Tensor, Tensor | None]:
     """y (1, C, H, W) with what lies far beyond [0, 1], and beyond the rest of it, cut off where a
     network for pictures is at an end, and the hidden pixels with those around such places.
 
-    Sources so bright need no denoising: they are given back as they are, by `outshining`.
+    Sources so bright need no denoising: they are given back as they are, by `outshining`. `even` is
+    y with noise of one level, by which they are judged where its own is another in every place.
     """
-    some = y.flatten()[:: max(1, y.numel() // 1_000_000)].double()
+    judged = y if even is None else even
+    some = judged.flatten()[:: max(1, y.numel() // 1_000_000)].double()
     q = torch.quantile(some, torch.tensor([0.01, 0.03, 0.97, 0.99], dtype=torch.float64)).tolist()
     top, bottom = max(1 + BEYOND, 2 * q[2] - q[0]), min(-BEYOND, 2 * q[1] - q[3])
-    shown = y.clamp(bottom, top)
-    out = (shown != y).any(1)
+    beyond = (judged < bottom) | (judged > top)
+    shown = torch.where(beyond, y.clamp(bottom, top), y)
+    out = beyond.any(1)
     if not bool(out.any()):
         return y, hidden
     around = max_pool2d(out.double()[None], AROUND, 1, AROUND // 2)[0, 0] > 0

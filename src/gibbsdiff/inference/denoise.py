@@ -26,6 +26,7 @@ from gibbsdiff.inference.counts import (
 )
 from gibbsdiff.inference.drawing import at_once
 from gibbsdiff.inference.encoding import Given, is_several, read
+from gibbsdiff.inference.given_level import GivenLevel, Kind, level_given
 from gibbsdiff.inference.laplace import Density
 from gibbsdiff.inference.phi_steps import PhiStep
 from gibbsdiff.inference.pipeline import infer
@@ -80,6 +81,9 @@ def denoise(
     tile: int | None = None,
     device: str | torch.device = "cpu",
     checkpoint: str | Path | None = None,
+    level_map: Any = None,
+    level_kind: Kind = "sd",
+    level_absolute: bool = False,
     noise_from: NoiseProfile | str | Path | None = None,
     noise_prior: NoiseProfile | str | Path | None = None,
     seed: int = 0,
@@ -144,6 +148,10 @@ def denoise(
         tile: Side of the tiles that a large picture is shown to the network in.
         device: Where the network runs. Random numbers are the same on every device.
         checkpoint: A file that Gibbs chains are kept in, and go on from.
+        level_map: Where the noise is how strong: a map (H, W) in the picture's units, of the kind
+            `level_kind`, "sd", "variance", "ivar" (inverse variance) or "flat" (a flat field, whose
+            noise goes with flat^(-½)). NaN, infinite noise and inverse variance 0 are missing.
+            Level and spectrum stay free; with `level_absolute` σ is the map's.
         noise_from: A `NoiseProfile` or its file: the noise is known, that of another picture.
         noise_prior: The same as the prior of φ, a Gaussian, in place of the family's own.
         seed: The same seed gives the same result.
@@ -169,6 +177,9 @@ def denoise(
     )
     profile = profile_given(noise_from, noise_prior, noise, known)
     noise = noise or ("power-law" if profile is None else profile.family)
+    level = level_given(level_map, level_kind, level_absolute, profile is not None, noise)
+    if level is not None and noise == AUTO:
+        noise = "power-law"
     source = model_for(preset, model)
     if isinstance(noise, str) and noise not in (AUTO, *FAMILIES):
         there = ", ".join((AUTO, *FAMILIES))
@@ -182,6 +193,7 @@ def denoise(
 
     def setting(given: Given, family: str | NoiseModel, s: float) -> tuple[Problem, Tensor | None]:
         depth = depth_of(given.encoding.dtype, given.full)
+        given, log_sd = (given, None) if level is None else level.on(given)
         encoding = replace(given.encoding, unit=given.encoding.unit / s)
         return picture_problem(
             given.values,
@@ -195,6 +207,7 @@ def denoise(
             given.pages,
             given.shared,
             None if profile is None else profile.told(encoding, noise_from is not None),
+            None if log_sd is None or level is None else (log_sd, level.absolute),
         )
 
     options = partial(
@@ -209,7 +222,9 @@ def denoise(
         check=check,
         **chosen,
     )
-    one = partial(_one, noise=noise, setting=setting, options=options, keep=kept, offset=offset)
+    one = partial(
+        _one, level=level, noise=noise, setting=setting, options=options, keep=kept, offset=offset
+    )
     with reporter(progress) as report:
         if not is_several(picture):
             return one(picture, progress=report)
@@ -230,6 +245,7 @@ def denoise(
 
 def _one(
     picture: Any,
+    level: GivenLevel | None,
     noise: str | NoiseModel,
     setting: Setting,
     options: Callable[[Problem], tuple[Problem, Options]],
@@ -237,7 +253,7 @@ def _one(
     offset: float | None,
     progress: Progress,
 ) -> Posterior:
-    given = read(picture)
+    given = read(picture) if level is None else level.on(read(picture))[0]
 
     def posterior_of(family: str | NoiseModel) -> Posterior:
         shown, s = stretched(given) if is_counted(family) else (given, 1.0)
@@ -246,7 +262,7 @@ def _one(
         found = at_once(*chosen) or infer(*chosen, progress)[0]
         found = outshining(found, shown.values)
         line = None if found.returned else line_of(found, problem, given.encoding, s, offset)
-        name = family if isinstance(family, str) else ""
+        name = family if isinstance(family, str) and level is None else ""
         found = replace(as_given(found, s), missing=missing, keep=keep, family=name, line=line)
         return _in_its_type(found, given)
 

@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.counts import is_counted
 from gibbsdiff.inference.denoise import denoise
+from gibbsdiff.inference.given_level import GivenLevel
 from gibbsdiff.inference.marginal import CHUNK
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.profile import profile_given
 from gibbsdiff.io.atomic import move_together
 from gibbsdiff.io.facts import facts_of
 from gibbsdiff.io.file_format import Picture
+from gibbsdiff.io.fits_parts import plain_name
 from gibbsdiff.io.picture import check_output, read_picture, write_picture, write_uncertainty
 from gibbsdiff.io.raw import RAW
 from gibbsdiff.io.transfer import Transfer
@@ -68,8 +71,9 @@ class Denoised(NamedTuple):
 
 def target(picture: Path, out: Path | None, many: bool) -> Path:
     """Where the denoised picture goes: beside the input, into a folder, or to the file named."""
-    suffix = ".tif" if picture.suffix.lower() in RAW else picture.suffix
-    own = picture.with_name(f"{picture.stem}.denoised{suffix}")
+    plain = plain_name(picture)
+    suffix = ".tif" if plain.suffix.lower() in RAW else plain.suffix
+    own = plain.with_name(f"{plain.stem}.denoised{suffix}")
     if out is None:
         return own
     if many or out.is_dir() or not out.suffix:
@@ -119,21 +123,45 @@ def memory_needed(picture: Picture, method: str = "auto") -> float:
     return PROGRAM + max(SHOWN * shown, HELD * pixels)
 
 
+def level_of_file(picture: Picture, options: dict[str, Any]) -> dict[str, Any]:
+    """The level map that a file brings along, as options, unless it cannot be used or a map was
+    given; `level_map` False is none at all.
+    """
+    if options.get("level_map") is False:
+        return {"level_map": None}
+    model, noise = options.get("model"), options.get("noise")
+    knows = getattr(model, "camera", model in (None, "natural"))
+    told = any(options.get(n) is not None for n in ("level_map", "noise_from", "noise_prior"))
+    level = picture.level
+    if level is None or told or not knows or options.get("preset"):
+        return {}
+    if (noise is not None and not isinstance(noise, str)) or (noise and is_counted(noise)):
+        return {}
+    try:
+        return {"level_map": GivenLevel.of(level.values, level.kind, name=level.source)}  # type: ignore[arg-type]
+    except InputError:
+        return {}
+
+
 def denoise_picture(picture: Picture, **options: Any) -> Posterior:
     """`gibbsdiff.denoise` of a picture that was read; trouble is one line that names its file."""
     source = picture.path
     if picture.values.min() == picture.values.max():
         raise InputError(f"{source}: every pixel has the same value; there is no noise to find")
+    found = level_of_file(picture, options)
     told = [options.get(n) for n in ("noise_from", "noise_prior", "noise", "known")]
     profile = profile_given(*told)
     try:
-        posterior: Posterior = denoise(picture, **options)
+        posterior: Posterior = denoise(picture, **options | found)
     except InputError as trouble:
         raise InputError(f"{source}: {trouble}") from None
     except (MemoryError, RuntimeError) as trouble:
         if not isinstance(trouble, MemoryError) and "allocate memory" not in str(trouble):
             raise
         raise InputError(f"{source}: not enough memory; smaller tiles need less") from None
+    if found and picture.level is not None:
+        note = f"the level of the noise goes with the map {picture.level.source}"
+        posterior = replace(posterior, notes=(*posterior.notes, note))
     if profile is not None and (doubt := profile.doubt(facts_of(source))):
         posterior = replace(posterior, notes=(*posterior.notes, doubt))
     if posterior.sd is None and not any("uncertainty map" in note for note in posterior.notes):

@@ -86,6 +86,8 @@ def with_level(
         others: As `level_score` has them.
     """
     noise = stationary(observation.lit(rows))
+    if not set(noise.level_names) & set(noise.names):
+        return torch.zeros_like(phi), J
     level, light = noise.level_map(phi), observation.light
     assert level is not None
     assert light is not None

@@ -71,7 +71,7 @@ class ObservationModel:
     @property
     def levelled(self) -> bool:
         """Whether the level of the noise goes with the brightness."""
-        return self.light is not None and bool(stationary(self.noise).level_names)
+        return self.light is not None and stationary(self.noise).level_curve is not None
 
     def noise_covariance(
         self, phi: Tensor, dtype: torch.dtype, rows: Tensor | None = None

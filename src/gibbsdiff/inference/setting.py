@@ -15,6 +15,7 @@ from gibbsdiff.fourier import Shape
 from gibbsdiff.inference.clipped import hidden_places, without_noise, without_outshining
 from gibbsdiff.inference.counted_law import told_by_quiet_places
 from gibbsdiff.inference.encoding import Shared, check_range, observation
+from gibbsdiff.inference.given_level import evened, light_of_map, under_map
 from gibbsdiff.inference.observation import ObservationModel, stationary, taper
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.quiet import Quiet, quiet_patches
@@ -114,17 +115,20 @@ def picture_problem(
     pages: int = 1,
     shared: Shared | None = None,
     told: Told | None = None,
+    level: tuple[Tensor, bool] | None = None,
 ) -> tuple[Problem, Tensor | None]:
     """The problem of one picture (C, H, W), NaN where missing; and where pixels are missing.
 
-    `pages` and `shared` are those of `Given`; `told` is what is known of the noise from elsewhere.
+    `pages` and `shared` are those of `Given`; `told` is what is known of the noise from elsewhere;
+    `level` a map of log sd (H, W), and whether it is absolute.
     """
     if on_unit_range:
         check_range(values)
     y, missing, hidden = seen(values, depth, pages)
     clipped, full = (False, 1.0) if depth is None else (depth.clipped, depth.full)
+    mapped = None if level is None else light_of_map(level[0], hidden)
     if on_unit_range and not clipped:
-        y, hidden = without_outshining(y, hidden)
+        y, hidden = without_outshining(y, hidden, None if mapped is None else evened(y, mapped))
     if denoiser.dtype is not None:
         y = y.to(denoiser.dtype)
     shape = (y.shape[-2], y.shape[-1])
@@ -138,10 +142,10 @@ def picture_problem(
         if tile and in_tiles is denoiser:
             raise InputError("tile: this denoiser sees whole pictures only")
         denoiser = in_tiles
-    light, quiet, window = None, None, None
-    if isinstance(family, StationaryNoise) and family.level_names:
-        light = light_of(y, hidden)
-        light = light if shared is None else replace(light, whole=shared.light)
+    quiet, window = None, None
+    if mapped is not None:
+        family, known = under_map(family, known, mapped, level is not None and level[1])
+    light = mapped or _light(family, y, hidden, shared)
     if told is not None:
         family, known = told(family, shape, light)
     if family.stationary:
@@ -157,8 +161,9 @@ def picture_problem(
     counted = isinstance(noise, StationaryNoise) and noise.level_curve == BY_COUNTS
     if (whole or counted) and not everything and denoiser.error_model and y.shape[1] in (1, 3):
         every = torch.ones(shape, dtype=torch.bool) if clipped else None
-        form = noise.level_curve if isinstance(noise, StationaryNoise) else None
-        quiet = quiet_patches(y, every if hidden is None else ~hidden, form)
+        form = noise.level_curve if isinstance(noise, StationaryNoise) and not level else None
+        even = y if mapped is None else evened(y, mapped)
+        quiet = quiet_patches(even, every if hidden is None else ~hidden, form)
     by_quiet = None
     if quiet is not None and counted and not known and told is None:
         by_quiet = told_by_quiet_places(stationary(noise), y, hidden, quiet)
@@ -213,6 +218,16 @@ def seen(
 def light_of(y: Tensor, hidden: Tensor | None) -> Light:
     """The brightness that the level of the noise goes with."""
     return Light.of(brightness(y), None if hidden is None else ~hidden)
+
+
+def _light(
+    family: NoiseModel, y: Tensor, hidden: Tensor | None, shared: Shared | None
+) -> Light | None:
+    """The brightness, for a family whose level goes with it."""
+    if not isinstance(family, StationaryNoise) or family.level_curve is None:
+        return None
+    light = light_of(y, hidden)
+    return light if shared is None else replace(light, whole=shared.light)
 
 
 def options_of(

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,6 +48,16 @@ class FileFormat:
         return self.dtype.kind in "iu"
 
 
+class Beside(NamedTuple):
+    """A level map that was found with a picture, (H, W), NaN where pixels are flagged; its kind, ""
+    if there are flags alone; and where it is from.
+    """
+
+    values: Array
+    kind: str
+    source: str
+
+
 @dataclass(frozen=True)
 class Picture:
     """A picture on a scale near [0, 1], and what is needed to write it again.
@@ -66,6 +76,8 @@ class Picture:
     channels: int  # in the file, alpha aside
     profile: bytes | None = field(default=None, repr=False)  # ICC: what its colours mean
     linear: bool = False  # the file is linear light, `values` are its sRGB values
+
+    level: Beside | None = field(default=None, repr=False)  # of the noise, if the file has a map
 
     @property
     def unit_name(self) -> str:

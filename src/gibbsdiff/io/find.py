@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.io.fits_parts import WEIGHT, plain_name, split
 from gibbsdiff.io.picture import READERS, USUAL
 
 #: What this package writes beside a picture: "photo.denoised.png" is not a picture to denoise.
@@ -28,7 +29,7 @@ def find_pictures(pattern: str | Path) -> Found:
     A file that is named itself is a picture whatever its name; no pictures at all is an error.
     """
     place = Path(pattern)
-    if os.path.isfile(place):
+    if os.path.isfile(split(place)[0]):
         return Found([place], [], [])
     if os.path.isdir(place):
         everything = sorted(place.iterdir())
@@ -40,13 +41,21 @@ def find_pictures(pattern: str | Path) -> Found:
     for path in everything:
         if is_result(path):
             found.results.append(path)
-        elif path.is_file() and path.suffix.lower() in READERS:
+        elif path.is_file() and _is_named_so(path):
             found.pictures.append(path)
         else:
             found.others.append(path)
     if not found.pictures:
         raise InputError(f"{place}: no picture there ({USUAL})")
     return found
+
+
+def _is_named_so(path: Path) -> bool:
+    """Whether it is a picture by its name, and no map of weights of another."""
+    plain = plain_name(path)
+    whose = plain.with_name(f"{Path(plain.stem).stem}{plain.suffix}")
+    weights = Path(plain.stem).suffix == WEIGHT and whose.exists()
+    return plain.suffix.lower() in READERS and not weights
 
 
 def is_result(path: Path) -> bool:

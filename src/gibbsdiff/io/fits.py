@@ -12,6 +12,7 @@ import numpy as np
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.file_format import Array, FileFormat
+from gibbsdiff.io.fits_parts import chosen
 
 BLOCK = 2880
 
@@ -25,8 +26,10 @@ SUFFIXES = (".fits", ".fit", ".fts")
 SUMS = ("CHECKSUM", "DATASUM")
 
 
-def read(content: bytes) -> tuple[Array, FileFormat]:
-    """Stored numbers (C, H, W) of the first image of 2 axes, or of 3 with 1 or 3 planes."""
+def read(content: bytes, part: str | None = None) -> tuple[Array, FileFormat]:
+    """Stored numbers (C, H, W) of the first image of 2 axes, or of 3 with 1 or 3 planes; or of that
+    in the extension of a name or number.
+    """
     if not content.startswith(b"SIMPLE"):
         raise InputError("not a FITS file")
     from astropy.io import fits
@@ -37,7 +40,8 @@ def read(content: bytes) -> tuple[Array, FileFormat]:
             found = [hdu for hdu in file if hdu.is_image and _planes(hdu.shape) in (1, 3)]
             if not found:
                 raise InputError("holds no image of one or three planes")
-            header, shape, place = found[0].header.copy(), found[0].shape, found[0].fileinfo()
+            image = chosen(file, found, part)
+            header, shape, place = image.header.copy(), image.shape, image.fileinfo()
     start, dtype = place["datLoc"], np.dtype(STORED[header["BITPIX"]])
     count = int(np.prod(shape))
     if len(content) < start + count * dtype.itemsize:

@@ -9,9 +9,11 @@ from __future__ import annotations
 import io
 import os
 import warnings
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +31,7 @@ from gibbsdiff.io.file_format import (
     check_size,
     stored,
 )
+from gibbsdiff.io.fits_parts import level_beside, plain_name, split, unpacked
 from gibbsdiff.io.intensity import Scale, filled, scale_of
 
 READERS: dict[str, Reader] = {
@@ -67,24 +70,65 @@ SIGNATURES: dict[bytes, Reader] = {
 
 
 def read_picture(path: str | Path, light: transfer.Transfer = "auto") -> Picture:
-    """A PNG, JPEG, WebP, AVIF, TIFF, FITS or NPY file; with extras a HEIC or raw one.
+    """A PNG, JPEG, WebP, AVIF, TIFF, FITS or NPY file; with extras a HEIC or raw one; of FITS, also
+    packed, or one extension of it.
 
     `light` says whether its numbers are "linear" or "srgb"; "auto" goes by what the file says, and
     takes them as they are if it says nothing. Linear ones become sRGB values.
     """
-    place = Path(path)
+    place, content, reader = _opened(path)
+    picture = _in_srgb(_decoded(content, place, reader), light)
+    return picture if picture.format.name != "FITS" else _with_level(picture, path)
+
+
+def _with_level(picture: Picture, path: str | Path) -> Picture:
+    """With the level map that its file has, and without the pixels that are flagged."""
+    try:
+        level = level_beside(path)
+    except Exception:  # of other parts of the file the picture does not depend
+        return picture
+    if level is None or level.values.shape != picture.missing.shape:
+        return picture
+    flagged = np.isnan(level.values)
+    if level.kind or flagged.all():
+        return replace(picture, level=level)
+    return replace(picture, missing=picture.missing | flagged)
+
+
+def read_map(path: str | Path) -> Array:
+    """The numbers (H, W) of a file in its own units, NaN where there are none: a map, not a picture
+    to look at.
+    """
+    place, content, reader = _opened(path)
+    picture = _decoded(content, place, reader)
+    if len(picture.values) != 1:
+        raise InputError(f"{place}: needs one plane, not {len(picture.values)}")
+    pixels, form = reader(content)
+    values: Array = form.offset + form.slope * pixels[0].astype(np.float64)
+    if form.blank is not None:
+        values[pixels[0] == form.blank] = np.nan
+    return values
+
+
+def _opened(path: str | Path) -> tuple[Path, bytes, Reader]:
+    """The file, what it holds, and who can read it."""
+    file, part = split(path)
+    place = plain_name(file)
     suffix = place.suffix.lower()
     if suffix not in READERS:
         raise InputError(f"{place}: unknown suffix {suffix!r}; a picture ends in one of {USUAL}")
     try:
-        content = place.read_bytes()
+        content = file.read_bytes()
+        content = unpacked(content) if READERS[suffix] is fits.read else content
     except FileNotFoundError:
-        raise InputError(f"{place}: no such file") from None
-    except OSError as trouble:
-        raise InputError(f"{place}: cannot be read ({trouble.strerror})") from None
+        raise InputError(f"{file}: no such file") from None
+    except (OSError, EOFError, ValueError, zlib.error) as trouble:
+        reason = getattr(trouble, "strerror", None) or str(trouble)
+        raise InputError(f"{file}: cannot be read ({reason})") from None
     # Raw files begin as a TIFF, with a thumbnail.
     reader = None if suffix in raw.RAW else _by_first_bytes(content)
-    return _in_srgb(_decoded(content, place, reader or READERS[suffix]), light)
+    reader = reader or READERS[suffix]
+    return place, content, reader if part is None else partial(fits.read, part=part)
 
 
 def _in_srgb(picture: Picture, light: transfer.Transfer) -> Picture:

@@ -76,7 +76,7 @@ class LevelMap:
         offset = 0.5 * (torch.logsumexp(2 * whole, -1) - torch.log(_count(whole)))
         log_g = form.log_level(curve, light.map.flatten(1)) - offset[:, None]
         g = torch.exp(log_g).reshape(len(curve), 1, *light.map.shape[-2:])
-        return cls(g, curve, offset, form)
+        return cls(g, curve, offset, form) if form.parameters else cls(g)
 
     def shown(self, z: Tensor) -> Tensor:
         """log g as a network sees it in its input z (B, C, H, W): held constant under ∂/∂z."""

@@ -47,7 +47,7 @@ class LevelledNoise(StationaryNoise):
         light: Light | None = None,
         curve: LevelCurve = BY_BRIGHTNESS,
     ) -> None:
-        if family.level_names:
+        if family.level_curve is not None:
             raise InputError(f"{family}: its level goes with the brightness already")
         self.family, self.light = family, light
         self.isotropic, self.edges, self.spectra = family.isotropic, family.edges, family.spectra
@@ -115,14 +115,15 @@ class LevelledNoise(StationaryNoise):
     def digest(self) -> str | None:
         """Of the family and the curve."""
         own = self.family.digest()
-        more = () if self.level_curve == BY_BRIGHTNESS else self.level_names
+        own_curve = self.level_curve == BY_BRIGHTNESS
+        more = () if own_curve else (type(self.level_curve).__name__, *self.level_names)
         return own and digest_of("levelled", own, *more)
 
     def _of_spectrum(self, phi: Tensor) -> Tensor:
-        return phi[..., : -len(self._curve.names)]
+        return phi[..., : len(self.family.parameters)]
 
     def _of_level(self, phi: Tensor) -> Tensor:
-        return phi[..., -len(self._curve.names) :]
+        return phi[..., len(self.family.parameters) :]
 
     @property
     def _curve(self) -> LevelCurve:

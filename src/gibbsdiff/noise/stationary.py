@@ -87,7 +87,7 @@ class StationaryNoise(NoiseModel):
     @property
     def is_camera(self) -> bool:
         """Whether it is like that of cameras: spectra by channel, or a level by brightness."""
-        return self.spectra > 1 or bool(self.level_names)
+        return self.spectra > 1 or self.level_curve is not None
 
     def log_spectra(self, k: Wavevectors, phi: Tensor) -> Tensor:
         """log N(k) with the axis of its spectra: φ (..., d) -> (..., R, M)."""
