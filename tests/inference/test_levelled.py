@@ -15,7 +15,7 @@ from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.noise import LevelledNoise, Light, PhotoNoise, PowerLawNoise, WhiteNoise
 from gibbsdiff.noise.covariance import Covariance
-from gibbsdiff.noise.level_curves import BY_COUNTS
+from gibbsdiff.noise.level_curves import AS_GIVEN, BY_COUNTS
 from gibbsdiff.streams import Streams
 
 MEAN = 0.4
@@ -114,6 +114,7 @@ PHOTO = (-2.2, -0.5, 2.0, 1.7, -4.0, 0.3, -0.2, -1.0, 5.0, 1.5, -5.0)
 CASES = [
     (LevelledNoise(PowerLawNoise()), (0.2, -0.5, 0.8, -0.6), 1),
     (LevelledNoise(PowerLawNoise()), (0.2, -0.5, 0.8, -0.6), 3),
+    (LevelledNoise(PowerLawNoise(), curve=AS_GIVEN), (0.2, -0.5), 1),
     (PhotoNoise(), PHOTO, 3),
     (LevelledNoise(PhotoNoise()), (*PHOTO, 0.8, -0.6), 3),
     (LevelledNoise(PhotoNoise(1), curve=BY_COUNTS), (*PHOTO[:5], 0.7), 1),

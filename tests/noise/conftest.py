@@ -24,7 +24,7 @@ from gibbsdiff.noise import (
     with_fixed,
 )
 from gibbsdiff.noise.covariance import PixelCovariance
-from gibbsdiff.noise.level_curves import BY_COUNTS
+from gibbsdiff.noise.level_curves import AS_GIVEN, BY_COUNTS
 from gibbsdiff.streams import Streams
 
 SHAPE = (8, 6)
@@ -81,6 +81,8 @@ FAMILIES = [
     (SmoothNoise(3, KNOTS), (*CURVE, -2.0, -4.0, -7.0, -9.0, -2.5, -3.0, -7.5, -8.0)),
     (LevelledNoise(WhiteNoise()), (0.3, 0.8, -1.0)),
     (LevelledNoise(PowerLawNoise()), (0.2, -0.7, 1.1, -2.0)),
+    (LevelledNoise(PowerLawNoise(), curve=AS_GIVEN), (0.2, -0.7)),
+    (with_fixed(LevelledNoise(PowerLawNoise(), curve=AS_GIVEN), {"sigma": 0.3}), (-0.7,)),
     (LevelledNoise(PhotoNoise()), (*PHOTO.values(), -0.8, 1.5)),
     (LevelledNoise(SmoothNoise(1, KNOTS)), (*CURVE, 1.0, 0.0)),
     (LevelledNoise(PhotoNoise(1), curve=BY_COUNTS), (*LUMA.values(), 1.2)),

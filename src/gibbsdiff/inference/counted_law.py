@@ -70,7 +70,7 @@ def told_by_quiet_places(
         hidden: (H, W), pixels that say nothing.
     """
     if len(noise.names) > 2:
-        return _with_spectrum(noise, quiet)
+        return spectrum_by_quiet_places(noise, quiet)
     usable = torch.ones(y.shape[-2:], dtype=torch.bool) if hidden is None else ~hidden
     found = patches(y.detach().double().cpu(), usable.cpu(), SIDE)
     if found.powers.shape[1] < FEWEST:
@@ -101,7 +101,7 @@ def _clean_edges(quiet: Quiet) -> tuple[float, ...]:
     return EDGES[first:]
 
 
-def _with_spectrum(noise: StationaryNoise, quiet: Quiet) -> tuple[Tensor, Tensor]:
+def spectrum_by_quiet_places(noise: StationaryNoise, quiet: Quiet) -> tuple[Tensor, Tensor]:
     """The same of noise with a spectrum: the mode of quiet places' powers and the prior, and the
     inverse of their information.
     """
@@ -111,7 +111,7 @@ def _with_spectrum(noise: StationaryNoise, quiet: Quiet) -> tuple[Tensor, Tensor
     modes = 0.5 * statistic.modes[0]
     information = torch.einsum("rm,rmi,rmj->ij", modes, columns, columns)
     information = information + noise.prior_curvature()
-    for name, sd in zip(noise.level_names, quiet.level_sd.tolist(), strict=True):
+    for name, sd in zip(noise.level_names, quiet.level_sd.tolist(), strict=False):
         i = noise.names.index(name)
         information[i, i] += sd**-2
     floor = 1e-6 * torch.diag((noise.high - noise.low) ** -2)

@@ -159,7 +159,7 @@ def denoise_picture(picture: Picture, **options: Any) -> Posterior:
         if not isinstance(trouble, MemoryError) and "allocate memory" not in str(trouble):
             raise
         raise InputError(f"{source}: not enough memory; smaller tiles need less") from None
-    if found and picture.level is not None:
+    if found.get("level_map") is not None and picture.level is not None:
         note = f"the level of the noise goes with the map {picture.level.source}"
         posterior = replace(posterior, notes=(*posterior.notes, note))
     if profile is not None and (doubt := profile.doubt(facts_of(source))):

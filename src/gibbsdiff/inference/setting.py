@@ -13,7 +13,7 @@ from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape
 from gibbsdiff.inference.clipped import hidden_places, without_noise, without_outshining
-from gibbsdiff.inference.counted_law import told_by_quiet_places
+from gibbsdiff.inference.counted_law import spectrum_by_quiet_places, told_by_quiet_places
 from gibbsdiff.inference.encoding import Shared, check_range, observation
 from gibbsdiff.inference.given_level import evened, light_of_map, under_map
 from gibbsdiff.inference.observation import ObservationModel, stationary, taper
@@ -137,11 +137,7 @@ def picture_problem(
         raise InputError(
             f"picture: {y.shape[1]} channels, but the model is for {denoiser.channels}"
         )
-    if tile or max(shape) > TILE:
-        in_tiles = denoiser.tiled(tile or TILE)
-        if tile and in_tiles is denoiser:
-            raise InputError("tile: this denoiser sees whole pictures only")
-        denoiser = in_tiles
+    denoiser = _in_tiles(denoiser, tile, shape)
     quiet, window = None, None
     if mapped is not None:
         family, known = under_map(family, known, mapped, level is not None and level[1])
@@ -159,14 +155,18 @@ def picture_problem(
     d = len(noise.parameters)
     whole = d > FEW and noise.has_gaussian_prior
     counted = isinstance(noise, StationaryNoise) and noise.level_curve == BY_COUNTS
-    if (whole or counted) and not everything and denoiser.error_model and y.shape[1] in (1, 3):
+    few = mapped is not None and not whole  # a search knows no levels that differ so much
+    asked = (whole or counted or few) and not everything
+    if asked and denoiser.error_model and y.shape[1] in (1, 3):
         every = torch.ones(shape, dtype=torch.bool) if clipped else None
         form = noise.level_curve if isinstance(noise, StationaryNoise) and not level else None
         even = y if mapped is None else evened(y, mapped)
         quiet = quiet_patches(even, every if hidden is None else ~hidden, form)
     by_quiet = None
-    if quiet is not None and counted and not known and told is None:
+    if quiet is not None and told is None and counted and not known:
         by_quiet = told_by_quiet_places(stationary(noise), y, hidden, quiet)
+    elif quiet is not None and told is None and few and quiet.trusted:
+        by_quiet = spectrum_by_quiet_places(stationary(noise), quiet)
     camera = quiet is not None and clipped and processed(quiet)
     raised = RAISED if camera else (0.0, 0.0)
     return Problem(
@@ -218,6 +218,16 @@ def seen(
 def light_of(y: Tensor, hidden: Tensor | None) -> Light:
     """The brightness that the level of the noise goes with."""
     return Light.of(brightness(y), None if hidden is None else ~hidden)
+
+
+def _in_tiles(denoiser: Denoiser, tile: int | None, shape: Shape) -> Denoiser:
+    """The denoiser, in tiles if they are asked for or the picture is large."""
+    if not tile and max(shape) <= TILE:
+        return denoiser
+    in_tiles = denoiser.tiled(tile or TILE)
+    if tile and in_tiles is denoiser:
+        raise InputError("tile: this denoiser sees whole pictures only")
+    return in_tiles
 
 
 def _light(

@@ -1,0 +1,68 @@
+"""Level maps by options of `gibbsdiff denoise`, and those that FITS files bring along."""
+
+import numpy as np
+import pytest
+from astropy.io import fits
+
+QUICK = ("--no-figure", "--no-posterior", "--no-check", "--noise", "white")
+SKY = np.random.default_rng(0).normal(100, 5, (64, 64)).astype(np.float32)
+
+
+def save(folder, *names):
+    fits.PrimaryHDU(SKY).writeto(folder / "a.fits")
+    for name in names:
+        np.save(folder / name, MAPS[name])
+
+
+MAPS = {
+    "good.npy": np.full((64, 64), 5.0),
+    "small.npy": np.ones((64, 63)),
+    "minus.npy": -np.ones((64, 64)),
+    "zero.npy": np.zeros((64, 64)),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--level-map", "small.npy"], "a.fits: level map: is 64×63 pixels, and the picture 64×64"),
+        (["--level-map", "minus.npy"], "minus.npy: has negative numbers"),
+        (["--level-map", "zero.npy"], "zero.npy: every pixel|zero.npy: has no number above 0"),
+        (["--level-map", "none.npy"], "none.npy: no such file"),
+        (["--level-absolute"], "--level-absolute: needs --level-map"),
+        (["--level-map", "good.npy", "--no-level-map"], "--no-level-map: a level map is given"),
+        (["--level-map", "good.npy", "--level-kind", "snr"], "'sd', 'variance', 'ivar', 'flat'"),
+    ],
+    ids=str,
+)
+def test_bad_maps_are_one_clear_line(command, tmp_path, monkeypatch, options, words):
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path, *MAPS)
+    line = command("denoise", "a.fits", *options, *QUICK).refusal()
+    assert any(word in line for word in words.split("|")), line
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(["a.fits", *MAPS])
+
+
+def test_an_absolute_map_tells_the_level(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    save(tmp_path, "good.npy")
+    options = ("--level-map", "good.npy", "--level-absolute")
+    result = command("denoise", "a.fits", *options, *QUICK)
+    assert result.code == 0, result.stderr
+    assert "the noise was given" in result.stdout
+    assert "sigma = 5 in the file's units" in result.stdout
+    assert (tmp_path / "a.denoised.fits").exists()
+
+
+def test_the_map_of_a_file_is_used_unless_it_is_not_wanted(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    parts = [fits.ImageHDU(SKY, name="SCI"), fits.ImageHDU(MAPS["good.npy"], name="ERR")]
+    fits.HDUList([fits.PrimaryHDU(), *parts]).writeto("b.fits")
+    words = "the level of the noise goes with the map b.fits[ERR]"
+    result = command("denoise", "b.fits[SCI]", *QUICK)
+    assert result.code == 0, result.stderr
+    assert words in result.stdout
+    assert (tmp_path / "b.denoised.fits").exists()
+    plain = command("denoise", "b.fits[SCI]", "--no-level-map", *QUICK)
+    assert plain.code == 0, plain.stderr
+    assert words not in plain.stdout
