@@ -10,7 +10,8 @@ from astropy.io import fits
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.find import find_pictures
 from gibbsdiff.io.fits_parts import level_beside, plain_name, split
-from gibbsdiff.io.picture import encoded, read_map, read_picture
+from gibbsdiff.io.level_map import read_map
+from gibbsdiff.io.picture import encoded, read_picture
 
 SKY = np.random.default_rng(0).normal(100, 5, (24, 32)).astype(np.float32)
 ERR = np.full((24, 32), 5.0, np.float32)

@@ -254,7 +254,7 @@ def _level(file: str | None, kind: option.LevelKind, absolute: bool, none: bool)
     if none:
         raise InputError("--no-level-map: a level map is given")
     from gibbsdiff.inference.given_level import GivenLevel
-    from gibbsdiff.io.picture import read_map
+    from gibbsdiff.io.level_map import read_map
 
     return GivenLevel.of(read_map(file), kind.value, absolute, file)
 

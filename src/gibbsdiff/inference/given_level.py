@@ -13,7 +13,7 @@ from torch import Tensor
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.counts import is_counted
 from gibbsdiff.inference.encoding import Given
-from gibbsdiff.io.picture import read_map
+from gibbsdiff.io.level_map import read_map
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.level import Light
 from gibbsdiff.noise.level_curves import AS_GIVEN

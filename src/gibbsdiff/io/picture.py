@@ -76,7 +76,7 @@ def read_picture(path: str | Path, light: transfer.Transfer = "auto") -> Picture
     `light` says whether its numbers are "linear" or "srgb"; "auto" goes by what the file says, and
     takes them as they are if it says nothing. Linear ones become sRGB values.
     """
-    place, content, reader = _opened(path)
+    place, content, reader = opened(path)
     picture = _in_srgb(_decoded(content, place, reader), light)
     return picture if picture.format.name != "FITS" else _with_level(picture, path)
 
@@ -95,22 +95,7 @@ def _with_level(picture: Picture, path: str | Path) -> Picture:
     return replace(picture, missing=picture.missing | flagged)
 
 
-def read_map(path: str | Path) -> Array:
-    """The numbers (H, W) of a file in its own units, NaN where there are none: a map, not a picture
-    to look at.
-    """
-    place, content, reader = _opened(path)
-    picture = _decoded(content, place, reader)
-    if len(picture.values) != 1:
-        raise InputError(f"{place}: needs one plane, not {len(picture.values)}")
-    pixels, form = reader(content)
-    values: Array = form.offset + form.slope * pixels[0].astype(np.float64)
-    if form.blank is not None:
-        values[pixels[0] == form.blank] = np.nan
-    return values
-
-
-def _opened(path: str | Path) -> tuple[Path, bytes, Reader]:
+def opened(path: str | Path) -> tuple[Path, bytes, Reader]:
     """The file, what it holds, and who can read it."""
     file, part = split(path)
     place = plain_name(file)
