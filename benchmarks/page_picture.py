@@ -30,7 +30,7 @@ def main(path):
             page = browser.new_page(viewport={"width": 1000, "height": 700})
             page.set_default_timeout(600_000)
             page.goto(url)
-            page.get_by_role("button", name="astronaut, pink noise").click()
+            page.get_by_role("button", name="coffee, white noise").click()
             page.wait_for_selector('.job[data-state="done"]')
             page.wait_for_timeout(500)
             shot = page.screenshot(full_page=True)

@@ -149,6 +149,8 @@ function mountSlider(place, { before, after, overlay, size }) {
   draw();
 }
 
+const sentence = (text) => text[0].toUpperCase() + text.slice(1).replace(/[.]?$/, ".");
+
 // `facts` are those of gibbsdiff.web.views; files are found in facts.inside or at facts.base.
 function showResult(place, facts) {
   const src = (file) => facts.inside ? facts.inside[file] : facts.base + encodeURIComponent(file);
@@ -163,7 +165,7 @@ function showResult(place, facts) {
   place.append(make("p", { class: "shape", text: shape }));
   if (facts.verdict) {
     const kind = facts.fits === false || !facts.good ? "bad" : facts.fits === null ? "open" : "good";
-    place.append(make("p", { class: `verdict ${kind}`, text: `${facts.outcome}. ${facts.verdict}` }));
+    place.append(make("p", { class: `verdict ${kind}`, text: `${sentence(facts.outcome)} ${sentence(facts.verdict)}` }));
   }
   if (facts.words && facts.words.length)
     place.append(make("ul", { class: "words" }, ...facts.words.map((line) => make("li", { text: line }))));
