@@ -71,7 +71,7 @@ def test_it_is_a_prior_in_their_plug_and_play(ours, noisy):
 
 def test_their_denoiser_is_one_of_ours_for_white_noise(ours, noisy):
     """Our own network through their interface, without its error: σ by Gibbs alone."""
-    short = {"method": "gibbs", "chains": 2, "draws": 4, "burn_in": 3, "calls": 6, "check": False}
+    short = {"method": "gibbs", "chains": 2, "draws": 3, "burn_in": 2, "calls": 6, "check": False}
     small = noisy[0, :, :32, :32]
     found = denoise(small, model=from_deepinv(ours, 3), noise="white", boundary="periodic", **short)
     assert found.model_error is None
