@@ -161,10 +161,10 @@ class Posterior:
     @property
     def words(self) -> list[str]:
         """The noise in words, where its parameters are those of a shape."""
-        if self.noise_power is None or len(self.names) <= FEW:
-            return []
-        spectra = spectra_in_words(self.noise_power, self.observed.shape[-1], self.unit)
         by_counts = [] if self.line is None else [str(self.line)]
+        if self.noise_power is None or len(self.names) <= FEW:
+            return by_counts
+        spectra = spectra_in_words(self.noise_power, self.observed.shape[-1], self.unit)
         level = level_in_words(self.widened().phi.flatten(0, 1), self.names)
         return [*spectra, *level, *by_counts]
 
