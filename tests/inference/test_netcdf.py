@@ -9,6 +9,7 @@ import xarray
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.encoding import Encoding
+from gibbsdiff.inference.line import Line
 from gibbsdiff.inference.model_check import Finding, ModelCheck
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.streams import Streams
@@ -52,6 +53,7 @@ def make():
         returned=True,
         mode=(0.12, -0.3),
         family="white",
+        line=Line(2.0, 0.1, -30.0, 5.0, 3.0),
     )
 
 

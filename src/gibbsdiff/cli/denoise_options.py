@@ -25,9 +25,9 @@ class Noise(StrEnum):
     curves = "curves"
     power_law = "power-law"
     white = "white"
+    banded = "banded"
     poisson_gaussian = "poisson-gaussian"
     counts = "counts"
-    banded = "banded"
 
 
 class Boundary(StrEnum):

@@ -84,11 +84,12 @@ def line_of(
     posterior: Posterior, problem: Problem, encoding: Encoding, s: float, offset: float | None
 ) -> Line | None:
     """The line of the noise's variance, in the file's units, with the network's own error."""
-    noise, light = stationary(problem.noise), problem.observation.light
-    form = noise.level_curve
-    if not isinstance(form, ByCounts) or light is None:
+    light = problem.observation.light
+    if light is None or not is_counted(problem.noise):
         return None
-    form = form.on(light.whole)
+    noise = stationary(problem.noise)
+    assert isinstance(noise.level_curve, ByCounts)
+    form = noise.level_curve.on(light.whole)
     phi = posterior.widened().phi.flatten(0, 1).double()
     # Of the quantiles alone: a map for every draw would be large, and the curve is all that counts.
     level = noise.lit(light.part(light.whole.view(1, 1, 1, -1))).level_map(phi)
