@@ -159,7 +159,8 @@ def test_large_pictures_say_how_much_memory_they_need(command, tmp_path):
     Image.new("L", (2500, 2000), 9).save(tmp_path / "flat.png")  # refused before the work
     result = command("denoise", tmp_path / "flat.png", *KNOWN)
     memory, refusal = result.stderr.splitlines()
-    assert memory == f"gibbsdiff: {tmp_path}/flat.png: 5.0 megapixels, needs about 2.2 GB of memory"
+    line = f"gibbsdiff: {tmp_path}/flat.png: 5.0 megapixels: about 2.9 GB of memory and "
+    assert memory.startswith(line)
     assert "the same value" in refusal
 
 
@@ -218,3 +219,18 @@ def test_stdin_writes_files_where_it_is_told(command, monkeypatch, tmp_path):
     out, result = piped(command, monkeypatch, b"GIF89a", *KNOWN)
     assert out == b""
     assert "stdin: neither PNG" in result.refusal()
+
+
+def test_memory_chooses_tiles_and_is_told(command, tmp_path):
+    save(tmp_path / "a.png")
+    result = command("denoise", tmp_path / "a.png", "--memory", "4G", *KNOWN)
+    assert result.code == 0
+    assert "0.0 megapixels: about 0.5 GB of memory and " in result.stderr
+    for given, says in (
+        (("--memory", "100M"), "a.png: needs 0.5 GB of memory with the smallest tiles"),
+        (("--memory", "much"), "memory 'much': a size such as 4G or 500M is needed"),
+        (("--memory", "4G", "--tile", 128), "give --memory or --tile"),
+    ):
+        result = command("denoise", tmp_path / "a.png", *given, *KNOWN)
+        assert result.code == 2
+        assert says in result.stderr

@@ -57,6 +57,7 @@ def denoise(
     checkpoint: option.Checkpoint = None,
     boundary: option.Beyond = Boundary.open,
     tile: option.Tile = None,
+    memory: option.Memory = None,
     model: Model = None,
     device: option.Device = "cpu",
     figure: option.Figure = True,
@@ -172,9 +173,8 @@ def denoise(
     if weights == WeightsName.none:
         given["weights"] = None
     given["keep"] = (keep, keep if keep_chroma is None else keep_chroma)
-    wishes = Wishes(
-        output, figure, posterior, clobber, given, html, save_noise, axes, each, transfer.value
-    )
+    wanted = (output, figure, posterior, clobber, given, html, save_noise)
+    wishes = Wishes(*wanted, axes, each, transfer.value, _bytes(memory, tile))
     if output is not None:
         prepare(output, many)
     where = None if cluster is None else (cluster, model_for(preset, model), device)
@@ -209,6 +209,17 @@ def _check_series(same_noise: bool, files: int, each: bool, axes: str | None) ->
     if same_noise and (each or axes is not None):
         other = "--each" if each else "--axes"
         raise InputError(f"{other} is for stacks, --same-noise for pictures")
+
+
+def _bytes(memory: str | None, tile: int | None) -> float | None:
+    """The memory that was given, which chooses tiles."""
+    if memory is None:
+        return None
+    if tile is not None:
+        raise InputError("--memory chooses tiles: give --memory or --tile")
+    from gibbsdiff.inference.cost import bytes_of
+
+    return bytes_of(memory)
 
 
 def _of_files(cluster: str | None, others: dict[str, bool]) -> None:

@@ -127,6 +127,9 @@ Beyond = Annotated[Boundary, typer.Option(help="periodic for simulations.")]
 Tile = Annotated[
     int | None, typer.Option(help="Side of tiles, to save memory. Default: above 1024.", min=64)
 ]
+Memory = Annotated[
+    str | None, typer.Option(help="Memory to keep within, such as 4G: it chooses the tiles.")
+]
 Device = Annotated[str, typer.Option(help="Where the network runs: cpu, cuda, ...")]
 Figure = Annotated[bool, typer.Option(help="Write the report figure.")]
 Html = Annotated[

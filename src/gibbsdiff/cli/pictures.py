@@ -13,11 +13,11 @@ from gibbsdiff.cli.progress import stages
 from gibbsdiff.cli.stacks import denoise_one_stack
 from gibbsdiff.cli.wishes import Wishes
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.cost import memory_needed, tile_within, told
 from gibbsdiff.inference.files import (
     Denoised,
     Results,
     denoise_picture,
-    memory_needed,
     stem_of,
     target,
     write_results,
@@ -145,15 +145,16 @@ def denoise_stream(wishes: Wishes) -> None:
 def _denoised(
     picture: Picture, results: Results | None, wishes: Wishes, label: str, interrupts: Interrupts
 ) -> Denoised:
-    needed = memory_needed(picture, wishes.options["method"])
-    if needed > MUCH:
-        _, height, width = picture.values.shape
-        size = f"{height * width / 1e6:.1f} megapixels"
-        say(f"{picture.path}: {size}, needs about {needed / 1e9:.1f} GB of memory")
+    options = dict(wishes.options)
+    if wishes.memory is not None:
+        tile = tile_within(wishes.memory, picture, options["method"])
+        options |= {} if tile is None else {"tile": tile}
+    if memory_needed(picture, options["method"], options.get("tile")) > MUCH or wishes.memory:
+        say(f"{picture.path}: {told(picture, options['model'], options)}")
     files = []
     with stages(label) as show:
         progress = interrupts.heeded_by(show)
-        posterior = denoise_picture(picture, progress=progress, **wishes.options)
+        posterior = denoise_picture(picture, progress=progress, **options)
         interrupts.check()
         if results is not None:
             show("writing the files", 0, None)

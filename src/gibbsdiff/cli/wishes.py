@@ -25,6 +25,7 @@ class Wishes:
     axes: str | None = None
     each: bool = False
     transfer: Transfer = "auto"
+    memory: float | None = None
 
     def results_for(self, picture: Picture, place: Path) -> Results:
         """The files to be written for a picture."""

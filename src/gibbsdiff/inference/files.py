@@ -12,7 +12,6 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.counts import is_counted
 from gibbsdiff.inference.denoise import denoise
 from gibbsdiff.inference.given_level import GivenLevel
-from gibbsdiff.inference.marginal import CHUNK
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.profile import profile_given
 from gibbsdiff.io.atomic import move_together
@@ -22,9 +21,6 @@ from gibbsdiff.io.fits_parts import plain_name
 from gibbsdiff.io.picture import check_output, read_picture, write_picture, write_uncertainty
 from gibbsdiff.io.raw import RAW
 from gibbsdiff.io.transfer import Transfer
-
-PROGRAM = 0.5e9  # bytes of memory before the first picture
-SHOWN, HELD = 1200.0, 350.0  # for a pixel in the search, and for one of the whole picture
 
 
 class Results(NamedTuple):
@@ -110,17 +106,6 @@ def results_for(
         if picture.path.exists() and file.exists() and os.path.samefile(file, picture.path):
             raise InputError(f"{file}: the output would overwrite the input")
     return results
-
-
-def memory_needed(picture: Picture, method: str = "auto") -> float:
-    """Bytes of memory that a picture will need at the peak, about, as measured on colour pictures.
-
-    The search is shown at most 2²⁰ pixels at once, or all of them where chains are to follow; the
-    maps and files of the whole picture come after it. A grey picture is shown in three channels.
-    """
-    pixels = picture.values.shape[-2] * picture.values.shape[-1]
-    shown = pixels if method == "gibbs" else min(pixels, CHUNK)
-    return PROGRAM + max(SHOWN * shown, HELD * pixels)
 
 
 def level_of_file(picture: Picture, options: dict[str, Any]) -> dict[str, Any]:

@@ -93,6 +93,8 @@ def denoise_series(pictures: Any, *, progress: bool | Progress = False, **option
         progress, options: Those of `gibbsdiff.denoise`, with the marginal method or known noise.
     """
     frames = _frames(pictures)
+    if options.pop("level_map", None) not in (None, False):
+        raise InputError("level_map: for single pictures, not for a series")
     if len(frames) == 0:
         raise InputError("pictures: there are none")
     sheet = contact_sheet(frames)

@@ -176,6 +176,8 @@ def _denoised(
     options: dict[str, Any],
 ) -> DenoisedStack:
     place, channels = results[0].picture, stack.channels()
+    if options.get("level_map") is False:  # none is looked for in a stack
+        options = {**options, "level_map": None}
     scales = [stack.scale(pages) for pages in channels]
     series: list[Series] = []
     for pages, scale in [] if each else zip(channels, scales, strict=True):
