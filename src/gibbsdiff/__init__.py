@@ -6,7 +6,7 @@ The public names below are loaded when first used, so that `import gibbsdiff` is
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from gibbsdiff.diffusion.analytic import GaussianDenoiser as GaussianDenoiser
