@@ -28,7 +28,7 @@ $(WEB): $(READY)
 	touch $@
 
 $(TOOLS): $(READY)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster,sky,web,web-test,release,docs,deepinv]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev,train,bench,cosmo,cluster,sky,astro,web,web-test,release,docs,deepinv]'
 	touch $@
 
 demo: $(READY)
