@@ -66,3 +66,16 @@ def test_the_map_of_a_file_is_used_unless_it_is_not_wanted(command, tmp_path, mo
     plain = command("denoise", "b.fits[SCI]", "--no-level-map", *QUICK)
     assert plain.code == 0, plain.stderr
     assert words not in plain.stdout
+
+
+def test_noise_under_a_map_has_no_profile(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    fits.PrimaryHDU(SKY).writeto("a.fits")
+    fits.PrimaryHDU(MAPS["good.npy"]).writeto("a.weight.fits")
+    options = ("--noise", "white", "--no-check", "--no-figure")
+    result = command("noise", "a.fits", *options)
+    assert result.code == 0, result.stderr
+    assert "a.fits: no profile of noise whose level goes with a map" in result.stderr
+    assert not (tmp_path / "a.noise.json").exists()
+    assert command("noise", "a.fits", "--no-level-map", *options).code == 0
+    assert (tmp_path / "a.noise.json").exists()

@@ -206,7 +206,7 @@ def test_what_cannot_be_is_said():
         gibbsdiff.denoise(y, noise_from=profile, noise_prior=profile)
     with pytest.raises(InputError, match="tells all parameters, sigma as well"):
         gibbsdiff.denoise(y, noise_from=profile, known={"sigma": 0.1})
-    with pytest.raises(InputError, match="no name to be kept by"):
+    with pytest.raises(InputError, match="none of your own noise"):
         NoiseProfile.of(replace(found("white"), family=""))
     with pytest.raises(InputError, match="no noise was found"):
         NoiseProfile.of(replace(found("white"), method="known noise"))

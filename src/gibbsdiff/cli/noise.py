@@ -24,6 +24,7 @@ def noise(
         Noise, typer.Option("--noise", help="Family of the noise. auto: photo.")
     ] = Noise.auto,
     prior: option.NoisePrior = None,
+    no_level_map: option.NoLevelMap = False,
     check: option.Check = True,
     boundary: option.Beyond = Boundary.open,
     tile: option.Tile = None,
@@ -47,6 +48,7 @@ def noise(
     options: dict[str, Any] = {
         "noise": None if prior is not None else family.value,
         "noise_prior": prior,
+        "level_map": False if no_level_map else None,
         "model": on_device(load_for_pictures(model or "natural"), device),
         "boundary": boundary.value,
         "method": "marginal",
@@ -95,11 +97,17 @@ def _one(
     console.print(done.summary)
     if found.returned:
         return
+    model = None
+    if found.family:
+        kind = depth_of("float32" if found.encoding is None else found.encoding.dtype)
+        model = family_of(found.family, len(found.observed), kind)
+    else:
+        say(f"{file}: no profile of noise whose level goes with a map; --no-level-map has one")
     with interrupts.waiting():
-        NoiseProfile.of(found, **found_on(picture)).save(places[0])
+        if model is not None:
+            NoiseProfile.of(found, **found_on(picture)).save(places[0])
         if len(places) > 1:
-            kind = depth_of("float32" if found.encoding is None else found.encoding.dtype)
-            model = family_of(found.family, len(found.observed), kind)
             noise_page(found, places[1], model, title=file.name)
+    places = places if model is not None else places[1:]
     for place in places:
         console.print(f"  {place}")

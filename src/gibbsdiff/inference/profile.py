@@ -64,7 +64,7 @@ class NoiseProfile:
     def of(cls, posterior: Posterior, **found_on: Any) -> NoiseProfile:
         """That of a posterior; what it was found on is yours to say."""
         if not posterior.family:
-            raise InputError("noise profile: noise of your own has no name to be kept by")
+            raise InputError("noise profile: none of your own noise, and none under a level map")
         if posterior.noise_is_known or posterior.returned:
             raise InputError("noise profile: there is none, as no noise was found")
         own = posterior.widened().phi.flatten(0, 1).double()
