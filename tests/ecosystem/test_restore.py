@@ -123,6 +123,11 @@ def test_a_dataarray_keeps_names_coordinates_and_attributes(noisy, posterior):
     assert np.array_equal(gibbsdiff.restore(bands, "band", **FAST)[..., 0], found)
 
 
+def test_an_absolute_level_of_other_units_is_refused(noisy):
+    with pytest.raises(InputError, match="level_absolute: the image is scaled"):
+        gibbsdiff.restore(1000 * noisy, level_map=np.ones(noisy.shape), level_absolute=True)
+
+
 @pytest.mark.parametrize(
     ("image", "axis", "line"),
     [

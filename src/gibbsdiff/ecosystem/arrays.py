@@ -58,6 +58,8 @@ def _of_channels(
         given = np.ascontiguousarray(planes)
     else:
         zero, unit = _scale(planes, missing)
+        if unit != 1 and options.get("level_absolute"):
+            raise InputError("level_absolute: the image is scaled here; use gibbsdiff.denoise")
         exact = np.float64 if planes.dtype.itemsize > 4 else np.float32
         given = ((planes.astype(np.float64) - zero) / unit).astype(exact)
         given[:, missing] = np.nan
