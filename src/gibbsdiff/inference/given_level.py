@@ -13,7 +13,6 @@ from torch import Tensor
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.counts import is_counted
 from gibbsdiff.inference.encoding import Given
-from gibbsdiff.io.level_map import read_map
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.level import Light
 from gibbsdiff.noise.level_curves import AS_GIVEN
@@ -92,6 +91,8 @@ def level_given(
     if isinstance(given, GivenLevel):
         return given
     if isinstance(given, str | Path):
+        from gibbsdiff.io.level_map import read_map
+
         return GivenLevel.of(read_map(given), kind, absolute, str(given))
     return GivenLevel.of(given, kind, absolute)
 
