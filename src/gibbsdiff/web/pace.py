@@ -5,8 +5,8 @@ from __future__ import annotations
 #: Seconds of a task at the first, and for a megapixel: on two free cores, before anything was seen
 #: of the machine. Chains take hours for a large picture, and say so.
 FIRST = {
-    "auto": (12.0, 110.0),
-    "marginal": (12.0, 110.0),
+    "auto": (6.0, 260.0),
+    "marginal": (6.0, 260.0),
     "gibbs": (60.0, 4000.0),
     "sky": (12.0, 0.0),
 }
