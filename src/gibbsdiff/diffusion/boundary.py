@@ -38,7 +38,7 @@ class _OnDevice(Denoiser):
         self.channels, self.error_model = inner.channels, inner.error_model
         self.exact, self.differentiable = inner.exact, inner.differentiable
         self.adaptable, self.scatter = inner.adaptable, inner.scatter
-        self.process, self.camera = inner.process, inner.camera
+        self.process, self.camera, self.pictures = inner.process, inner.camera, inner.pictures
 
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
         """D on the device, its result brought back to the CPU."""

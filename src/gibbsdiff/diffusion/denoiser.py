@@ -57,6 +57,8 @@ class Denoiser(ABC):
     """Whether `adapted` corrects the error model for one image."""
     camera: bool = False
     """Whether it knows noise like that of cameras: spectra by channel, and level maps."""
+    pictures: bool = False
+    """Whether it was loaded as a model of pictures on [0, 1]."""
     scatter: Tensor | None = None
     """Cov ρ of eq. (12), (8 C, 8 C), channels outermost; None: its error model is exact."""
     dtype: torch.dtype | None = None
@@ -124,6 +126,7 @@ class _FromCallable(nn.Module, Denoiser):
             "differentiable",
             "adaptable",
             "camera",
+            "pictures",
             "process",
         )
         for name in (*kept, "scatter"):

@@ -186,6 +186,7 @@ def denoise(
         raise InputError(f"noise {noise!r}: there are {there}, or a noise model")
     load = load_for_pictures if isinstance(noise, str) else load_model
     denoiser = load(source) if isinstance(source, str | Path) else as_denoiser(source)
+    on_unit_range = isinstance(source, str | Path) or denoiser.pictures
     denoiser = denoiser_for(preset, on_device(denoiser, device))
     kept = _kept(keep)
     if noise == AUTO and not denoiser.camera:
@@ -202,7 +203,7 @@ def denoise(
             denoiser,
             boundary,
             tile,
-            isinstance(source, str | Path),
+            on_unit_range,
             depth,
             given.pages,
             given.shared,

@@ -93,7 +93,9 @@ def load_for_pictures(name: str | Path) -> Denoiser:
     """As `load_model`, but a model of dust maps is refused: it knows the CMB alone."""
     if "maps" in read_card(name):
         raise InputError(f"{name}: a model of dust maps, not of pictures")
-    return load_model(name)
+    found = load_model(name)
+    found.pictures = True
+    return found
 
 
 def read_card(name: str | Path) -> dict[str, Any]:
