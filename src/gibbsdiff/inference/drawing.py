@@ -20,6 +20,7 @@ from gibbsdiff.inference.uncertainty import pixel_sd
 from gibbsdiff.streams import Streams
 
 STAGE = "drawing pictures"
+DOUBTFUL = 2.0  # times the weakest noise, where the model of it does not fit
 
 
 class Samples(NamedTuple):
@@ -65,14 +66,16 @@ def best_mean(problem: Problem, phi: Tensor, seed: int) -> Tensor:
 
 
 def given_back(posterior: Posterior, least: float) -> Posterior:
-    """The posterior, or the picture as it is where its noise is weaker than `least`."""
-    level = posterior.level
-    if not level < least:
+    """The posterior, or the picture as it is where its noise is weaker than `least`; or than twice
+    that, if the model of the noise does not fit: there is less to win than to lose.
+    """
+    level, doubtful = posterior.level, posterior.check is not None and not posterior.check.fits
+    if not level < (DOUBTFUL * least if doubtful else least):
         return posterior
-    note = (
-        f"noise of {level:.2g}, weaker than any that the network knows ({least:g}): "
-        "the picture is given back as it is"
-    )
+    why = f"weaker than any that the network knows ({least:g})"
+    if level >= least:
+        why = "too weak to be taken away by a model that does not fit"
+    note = f"noise of {level:.2g}, {why}: the picture is given back as it is"
     y = posterior.observed
     sd = torch.full_like(y, level)
     return replace(posterior, mean=y, sd=sd, returned=True, notes=(*posterior.notes, note))

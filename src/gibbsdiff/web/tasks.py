@@ -13,9 +13,12 @@ from gibbsdiff.cosmo.command import mock_with_model, truth_table
 from gibbsdiff.cosmo.infer import infer
 from gibbsdiff.cosmo.report import report as sky_report
 from gibbsdiff.evidence.demo import observe
+from gibbsdiff.inference.counts import kind_of
+from gibbsdiff.inference.encoding import read
 from gibbsdiff.inference.files import Results, denoise_picture, results_for, target, write_results
 from gibbsdiff.inference.problem import Options
 from gibbsdiff.inference.progress import Progress
+from gibbsdiff.inference.simpler import AUTO
 from gibbsdiff.io.picture import read_picture
 from gibbsdiff.noise.cmb import CMBNoise
 from gibbsdiff.web.crop import crop_picture
@@ -42,7 +45,11 @@ def picture(task: Told, denoiser: Any, report: Progress, show: Show) -> Told:
     if task.get("peers"):
         given, posterior = together(path, task["peers"], wishes.options, denoiser, report)
     else:
-        posterior = denoise_picture(given, model=denoiser, progress=report, **wishes.options)
+        options = wishes.options
+        if options["noise"] == AUTO and denoiser.camera:
+            # What "auto" begins with: a simpler noise beside it would double the wait.
+            options |= {"noise": kind_of(read(given))}
+        posterior = denoise_picture(given, model=denoiser, progress=report, **options)
     results = outputs(given, folder)
     report("drawing the pictures", 0, None)
     seen = views(posterior, given.path.name, given.profile)
