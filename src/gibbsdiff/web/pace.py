@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-#: Seconds of a task at the first, and for a megapixel: on two free cores, before anything was seen
-#: of the machine. Chains take hours for a large picture, and say so.
+#: Seconds of a task at the first, and for a megapixel, before anything was seen of the machine:
+#: rather too many, as cores may be busy. Chains take hours for a large picture, and say so.
 FIRST = {
     "auto": (6.0, 260.0),
     "marginal": (6.0, 260.0),
