@@ -8,7 +8,14 @@ import torch
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.signal import PowerLawSignal
 from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.inference.newton import QuietData, Told, by_prior, climb_whole, told_by
+from gibbsdiff.inference.newton import (
+    QuietData,
+    Told,
+    by_prior,
+    climb_whole,
+    in_proportion,
+    told_by,
+)
 from gibbsdiff.inference.quiet import quiet_patches
 from gibbsdiff.noise import PhotoNoise
 from gibbsdiff.streams import Streams
@@ -117,3 +124,23 @@ def test_quiet_places_tell_the_gradient_of_their_likelihood(problem, quiet):
     level[0] = 2.0  # ∂ log N/∂ log σ but for rounding
     by_level = 0.5 * float(statistic.modes.sum()) * 2.0 * float(marginal.width[0])
     assert math.sqrt(float(told.error[0, 0, 0])) == pytest.approx(0.2 * by_level, rel=0.02)
+
+
+def test_draws_at_a_wall_stay_near_the_spectrum_that_was_found():
+    """White noise has no roll-off, `cut` = 0, where log N does not change with it at first: the sd
+    is that within which log N moves by little, not the prior's; others keep theirs.
+    """
+    noise = PhotoNoise(1, rounding=1e-8)
+    y = noise.draw(SHAPE, torch.tensor([[-2.5, 0.0, 0.0, 1.6, -12.0]]).double(), seed=4)
+    marginal = Marginal(y, noise, EXACT)
+    start = torch.tensor([[-2.5, 0.0, 0.0, 1.6, -6.0]]).double()
+    u = (start - noise.low) / marginal.width
+    wide = torch.diag(torch.tensor([0.02, 0.05, 2.5, 0.5, 2.0]).double() ** 2)[None]
+    part = in_proportion(marginal, u, wide)
+    assert part[:2].tolist() == [1.0, 1.0]
+    assert part[2] < 0.5
+    moved = start.clone()
+    moved[0, 2] += part[2] * 2.5
+    k = noise.grouping(SHAPE).k
+    change = (noise.log_spectra(k, moved) - noise.log_spectra(k, start))[0, 0]
+    assert float((k.fraction * change.square()).sum().sqrt()) < 0.1

@@ -179,6 +179,8 @@ def climb_whole(
     total = torch.linalg.inv(make_positive_definite(H)) * scale
     _, naive, _ = _together(marginal, beside, phi, score, errors=False)
     raw = torch.linalg.inv(make_positive_definite(naive)) * scale
+    part = in_proportion(marginal, u, total)
+    total, raw = (part[:, None] * covariance * part for covariance in (total, raw))
     around = marginal.around(phi, probe=False)
     calls += marginal.cost
     mode = Mode(phi, raw, raw, score.at, around, calls, ended)
@@ -203,6 +205,29 @@ def _moved(marginal: Marginal, u: Tensor, step: Tensor) -> tuple[Tensor, float]:
         if float(size) < REACH and float(off) < BENT[0] + BENT[1] * float(size):
             break
     return there, float(size) / part
+
+
+def in_proportion(marginal: Marginal, u: Tensor, covariance: Tensor) -> Tensor:
+    """The part (d,) of each sd within which log N changes about in proportion. At a wall it may not
+    change at all at first, such as for no roll-off: J is 0 there, and draws as wide as the prior
+    would have spectra that y has long refuted.
+    """
+    k = marginal.noise.grouping(marginal.shape).k
+    phi, share = marginal.phi(u), k.fraction.sqrt()
+    here, slopes = marginal.noise.log_spectra(k, phi), marginal.slopes(k, phi)
+    parts = torch.ones(u.shape[1], dtype=torch.float64)
+    for i, sd in enumerate(covariance[0].diagonal().clamp(min=0).sqrt() / marginal.width):
+        for part in (1.0, 0.5, 0.25, 0.125, 0.0625, 0.03125):
+            parts[i] = part
+            steps = torch.zeros(2, u.shape[1], dtype=torch.float64)
+            steps[:, i] = torch.stack([part * sd, -part * sd])
+            there = (u + steps).clamp(0, 1)
+            change = marginal.noise.log_spectra(k, marginal.phi(there)) - here
+            off = change - slopes[:, i] * (there - u)[:, i, None, None]
+            size, bent = ((share * d).square().sum(-1).amax().sqrt() for d in (change, off))
+            if float(bent) < BENT[0] + BENT[1] * float(size):
+                break
+    return parts
 
 
 def climb_from_both_ends(

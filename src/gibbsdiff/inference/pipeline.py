@@ -129,6 +129,8 @@ def _by_marginal(
         drawing = options if not interrupted else replace(options, samples=0)
         samples = samples_around(one, phi, mode.phi[b : b + 1], found.denoiser, drawing, progress)
         interrupted = interrupted or samples.interrupted  # those of the next image, too
+        # Of many parameters a mean over draws is no spectrum of the family.
+        at = mode.phi[b : b + 1, None] if problem.whole else phi
         posteriors.append(
             Posterior(
                 problem.noise.names,
@@ -137,7 +139,7 @@ def _by_marginal(
                 mean,
                 sd,
                 samples=samples.x,
-                noise_power=mean_noise_power(one.observation, phi, problem.y.dtype),
+                noise_power=mean_noise_power(one.observation, at, problem.y.dtype),
                 model_error=own,
                 box=box,
                 method="marginal",

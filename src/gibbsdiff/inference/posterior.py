@@ -38,7 +38,8 @@ class Posterior:
         sd: Standard deviation of x | y in every pixel, φ's own uncertainty included (but where φ
             comes from windows of a large picture: it is tiny there).
         samples: Draws of x | y, (n, C, H, W), each at its own draw of φ.
-        noise_power: N_φ averaged over draws of φ, (R, H, W//2+1): R = 1 where all channels have one
+        noise_power: N_φ averaged over draws of φ, or at the mode where a search of the whole
+            posterior found it, (R, H, W//2+1): R = 1 where all channels have one
             spectrum, R = C where each opponent channel has its own.
         average: The plain mean of all draws of x, of chains alone: the paper's estimate.
         model_error: Covariance (d, d) of φ that the network's own error adds, eq. (12).
