@@ -25,7 +25,7 @@ MAPS = {
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--level-map", "small.npy"], "a.fits: level map: is 64×63 pixels, and the picture 64×64"),
+        (["--level-map", "small.npy"], "a.fits: small.npy: is 64×63 pixels, and the picture 64×64"),
         (["--level-map", "minus.npy"], "minus.npy: has negative numbers"),
         (["--level-map", "zero.npy"], "zero.npy: every pixel|zero.npy: has no number above 0"),
         (["--level-map", "none.npy"], "none.npy: no such file"),
@@ -79,3 +79,28 @@ def test_noise_under_a_map_has_no_profile(command, tmp_path, monkeypatch):
     assert not (tmp_path / "a.noise.json").exists()
     assert command("noise", "a.fits", "--no-level-map", *options).code == 0
     assert (tmp_path / "a.noise.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [(np.ones((64, 63)), "is 64×63 pixels, and the picture 64×64"), (0 * SKY, "above 0")],
+    ids=["shape", "zero"],
+)
+def test_weights_beside_that_cannot_be_used_are_named(command, tmp_path, weights, words):
+    fits.PrimaryHDU(SKY).writeto(tmp_path / "a.fits")
+    fits.PrimaryHDU(weights).writeto(tmp_path / "a.weight.fits")
+    result = command("denoise", tmp_path / "a.fits", "--sigma", "0.2", *QUICK)
+    assert result.code == 0, result.stderr
+    (line,) = [line for line in result.stdout.splitlines() if "left aside" in line]
+    assert line.startswith("a.weight.fits: ")
+    assert words in line
+
+
+def test_a_packed_file_is_denoised(command, tmp_path):
+    """Noise of 5 counts is found in the file as in the plain one."""
+    packed = fits.CompImageHDU(np.rint(SKY).astype(np.int32), name="SCI")
+    fits.HDUList([fits.PrimaryHDU(), packed]).writeto(tmp_path / "a.fits.fz")
+    result = command("denoise", tmp_path / "a.fits.fz", *QUICK)
+    assert result.code == 0, result.stderr
+    with fits.open(tmp_path / "a.denoised.fits") as file:
+        assert file["SCI"].data.std() < 2

@@ -193,5 +193,6 @@ class SpectralDenoiser(nn.Module, Denoiser):
 
 def _spectral(noise: NoiseCovariance) -> SpectralCovariance:
     if not isinstance(noise, SpectralCovariance):
-        raise InputError(f"this network needs stationary noise, not {type(noise).__name__}")
+        words = f"this network needs stationary noise, not {type(noise).__name__}"
+        raise InputError(f"{words}; a level map says where it is how strong")
     return noise

@@ -108,24 +108,26 @@ def results_for(
     return results
 
 
-def level_of_file(picture: Picture, options: dict[str, Any]) -> dict[str, Any]:
+def level_of_file(picture: Picture, options: dict[str, Any]) -> tuple[dict[str, Any], str]:
     """The level map that a file brings along, as options, unless it cannot be used or a map was
-    given; `level_map` False is none at all.
+    given; `level_map` False is none at all. And a note on it, "" if there is nothing to say.
     """
     if options.get("level_map") is False:
-        return {"level_map": None}
+        return {"level_map": None}, ""
     model, noise = options.get("model"), options.get("noise")
     knows = getattr(model, "camera", model in (None, "natural"))
     told = any(options.get(n) is not None for n in ("level_map", "noise_from", "noise_prior"))
     level = picture.level
     if level is None or told or not knows or options.get("preset"):
-        return {}
+        return {}, ""
     if (noise is not None and not isinstance(noise, str)) or (noise and is_counted(noise)):
-        return {}
+        return {}, ""
     try:
-        return {"level_map": GivenLevel.of(level.values, level.kind, name=level.source)}  # type: ignore[arg-type]
-    except InputError:
-        return {}
+        own = GivenLevel.of(level.values, level.kind, name=level.source)  # type: ignore[arg-type]
+        own.must_fit(picture.missing.shape)
+    except InputError as trouble:
+        return {}, f"{trouble}; this level map is left aside"
+    return {"level_map": own}, f"the level of the noise goes with the map {level.source}"
 
 
 def denoise_picture(picture: Picture, **options: Any) -> Posterior:
@@ -133,7 +135,7 @@ def denoise_picture(picture: Picture, **options: Any) -> Posterior:
     source = picture.path
     if picture.values.min() == picture.values.max():
         raise InputError(f"{source}: every pixel has the same value; there is no noise to find")
-    found = level_of_file(picture, options)
+    found, note = level_of_file(picture, options)
     told = [options.get(n) for n in ("noise_from", "noise_prior", "noise", "known")]
     profile = profile_given(*told)
     try:
@@ -144,8 +146,7 @@ def denoise_picture(picture: Picture, **options: Any) -> Posterior:
         if not isinstance(trouble, MemoryError) and "allocate memory" not in str(trouble):
             raise
         raise InputError(f"{source}: not enough memory; smaller tiles need less") from None
-    if found.get("level_map") is not None and picture.level is not None:
-        note = f"the level of the noise goes with the map {picture.level.source}"
+    if note:
         posterior = replace(posterior, notes=(*posterior.notes, note))
     if profile is not None and (doubt := profile.doubt(facts_of(source))):
         posterior = replace(posterior, notes=(*posterior.notes, doubt))

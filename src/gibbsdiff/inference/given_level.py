@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,11 +27,12 @@ KINDS = ("sd", "variance", "ivar", "flat")
 @dataclass(frozen=True)
 class GivenLevel:
     """The sd of every pixel (H, W) in the picture's units, NaN where a pixel is missing, and
-    whether that is meant as it stands; else it is known up to a factor.
+    whether that is meant as it stands; else it is known up to a factor. `name` is for messages.
     """
 
     sd: Tensor
     absolute: bool = False
+    name: str = "level map"
 
     @classmethod
     def of(
@@ -61,15 +63,19 @@ class GivenLevel:
         sd[~(np.isfinite(sd) & (sd > 0))] = np.nan
         if not bool(np.isfinite(sd).any()):
             raise InputError(f"{name}: no pixel has noise of a finite level")
-        return cls(torch.from_numpy(sd), absolute)
+        return cls(torch.from_numpy(sd), absolute, name)
 
-    def on(self, given: Given, name: str = "level map") -> tuple[Given, Tensor]:
+    def must_fit(self, shape: Sequence[int]) -> None:
+        """Raise InputError unless a picture (…, H, W) of this shape is as large as the map."""
+        if tuple(self.sd.shape) != tuple(shape[-2:]):
+            own, other = ("×".join(map(str, s[-2:])) for s in (self.sd.shape, shape))
+            raise InputError(f"{self.name}: is {own} pixels, and the picture {other}")
+
+    def on(self, given: Given) -> tuple[Given, Tensor]:
         """The picture without the pixels that the map leaves out, and log sd (H, W) in its values'
         units, filled there.
         """
-        if self.sd.shape != given.values.shape[-2:]:
-            sizes = ["×".join(map(str, t.shape[-2:])) for t in (self.sd, given.values)]
-            raise InputError(f"{name}: is {sizes[0]} pixels, and the picture {sizes[1]}")
+        self.must_fit(given.values.shape)
         gone = ~torch.isfinite(self.sd)
         values = given.values.clone()
         values[:, gone] = torch.nan

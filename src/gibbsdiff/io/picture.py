@@ -87,11 +87,11 @@ def _with_level(picture: Picture, path: str | Path) -> Picture:
         level = level_beside(path)
     except Exception:  # of other parts of the file the picture does not depend
         return picture
-    if level is None or level.values.shape != picture.missing.shape:
-        return picture
-    flagged = np.isnan(level.values)
-    if level.kind or flagged.all():
+    if level is None or level.kind:
         return replace(picture, level=level)
+    flagged = np.isnan(level.values)
+    if flagged.shape != picture.missing.shape or flagged.all():
+        return picture
     return replace(picture, missing=picture.missing | flagged)
 
 

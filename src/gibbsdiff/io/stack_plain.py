@@ -112,8 +112,9 @@ def open_fits(path: Path, axes: str | None) -> Stack | None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is wrong with other parts is not our concern
         with fits.open(path, memmap=True, disable_image_compression=True) as file:
-            hdu = next((h for h in file if h.is_image and len(h.shape) >= 2), None)
-            if hdu is None:
+            images = (h for h in file if h.is_image)
+            hdu = next((h for h in images if len(getattr(h, "shape", "YX")) >= 2), None)
+            if not hasattr(hdu, "shape"):  # none, or packed: a table here, not a stack
                 return None
             header, shape, place = hdu.header.copy(), tuple(hdu.shape), hdu.fileinfo()
     planes = int(np.prod(shape[:-2]))
