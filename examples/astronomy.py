@@ -26,6 +26,7 @@ from gibbsdiff.io.picture import read_picture
 SIDE, SKY, SIGMA = 192, 900.0, 20.0
 FWHM, BETA, RADIUS = 3.0, 3.5, 4.0
 FAINT, BRIGHT = 80, 5
+GALAXY = (130.0, 60.0)  # x, y
 
 
 def scene() -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +40,7 @@ def scene() -> tuple[np.ndarray, np.ndarray]:
     for x, y, flux in stars:
         peak = flux * (BETA - 1) / (np.pi * width**2)
         clean += Moffat2D(peak, x, y, width, BETA)(columns, rows)
-    clean += Sersic2D(150.0, 18.0, 1.5, 130.0, 60.0, 0.4, 0.7)(columns, rows)
+    clean += Sersic2D(150.0, 18.0, 1.5, *GALAXY, 0.4, 0.7)(columns, rows)
     return clean, np.array(stars)
 
 
@@ -52,24 +53,36 @@ def denoised(noisy: np.ndarray, weight: np.ndarray | None, folder: Path) -> Post
     return denoise_picture(read_picture(folder / f"{name}.fits"), noise="auto")
 
 
-def measure(clean: np.ndarray, stars: np.ndarray, images: dict[str, np.ndarray]) -> None:
-    """Photometry, completeness at 1 % of false alarms, and the scatter on empty sky."""
+def flux(image: np.ndarray, x: float, y: float, radius: float) -> float:
+    """What is in a circle, less the sky's mean that was put in."""
+    (found,) = aperture_photometry(image - SKY, CircularAperture((x, y), radius))["aperture_sum"]
+    return float(found)
+
+
+def measure(
+    clean: np.ndarray, stars: np.ndarray, images: dict[str, np.ndarray], quiet: np.ndarray
+) -> None:
+    """Photometry, completeness at 1 % of false alarms, and the scatter on empty sky, where the
+    noise is that of the sky alone.
+    """
+    stars = np.array([s for s in stars if quiet[round(s[1]), round(s[0])]])
     apertures = CircularAperture(stars[:, :2], RADIUS)
     true = np.asarray(aperture_photometry(clean, apertures)["aperture_sum"])
     bright = stars[:, 2] > 1e4
     error = SIGMA * np.sqrt(np.pi) * RADIUS
-    empty = maximum_filter(clean - SKY, 13) < 0.3 * SIGMA
+    empty = quiet & (maximum_filter(clean - SKY, 13) < 0.3 * SIGMA)
     for name, image in images.items():
         off = np.asarray(aperture_photometry(image, apertures)["aperture_sum"]) - true
         highest = maximum_filter(image, 3)
         alarm = np.quantile(highest[empty], 0.99)
         seen = [highest[round(y), round(x)] > alarm for x, y, _ in stars[~bright]]
+        galaxy = flux(image, *GALAXY, 30.0) / flux(clean, *GALAXY, 30.0) - 1
         print(
-            f"  {name}: rms {np.sqrt(np.mean((image - clean) ** 2)):.2f}, empty sky "
+            f"  {name}: rms {np.sqrt(np.mean((image - clean)[quiet] ** 2)):.2f}, empty sky "
             f"{np.std((image - clean)[empty]):.2f}; faint stars "
             f"{np.mean(off[~bright]) / error:+.2f} ± {np.std(off[~bright]) / error:.2f} sigma, "
             f"bright ones within {100 * np.max(np.abs(off[bright]) / stars[bright, 2]):.2f} %; "
-            f"complete {100 * np.mean(seen):.0f} %"
+            f"galaxy {100 * galaxy:+.2f} %; complete {100 * np.mean(seen):.0f} %"
         )
 
 
@@ -89,10 +102,11 @@ def main(path: str) -> None:
             p = denoised(noisy, weight, Path(name))
             print(p.summary())
             rms = SIGMA * np.sqrt(np.mean(np.square(level)))
-            print(f"level found {p.unit * p.level:.2f}, put in {rms:.2f}")
-            if weight is None:
-                measure(clean, stars, {"noisy": noisy, "denoised": p.image})
-            else:
+            found = [f"{p.unit * q.level:.2f}" for q in (p, p.simpler) if q is not None]
+            print(f"level found {', by the simpler noise '.join(found)}, put in {rms:.2f}")
+            quiet = np.broadcast_to(level == 1, clean.shape)
+            measure(clean, stars, {"noisy": noisy, "denoised": p.image}, quiet)
+            if weight is not None:
                 for part, where in (("corners", corners > 1), ("elsewhere", corners == 1)):
                     rest = where & (clean < SKY + 20 * SIGMA)
                     before, after = (np.std((z - clean)[rest]) for z in (noisy, p.image))

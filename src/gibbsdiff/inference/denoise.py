@@ -15,6 +15,7 @@ from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.calm import calmed
 from gibbsdiff.inference.clipped import outshining
 from gibbsdiff.inference.counts import (
     as_given,
@@ -44,11 +45,14 @@ from gibbsdiff.inference.setting import (
     picture_problem,
 )
 from gibbsdiff.inference.simpler import AUTO, with_simpler
+from gibbsdiff.inference.weights import weights_given
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.pretrained import load_for_pictures, load_model
 
 #: The problem of one picture by a family, stretched by a factor, and where pixels are missing.
-Setting = Callable[[Given, str | NoiseModel, float], tuple[Problem, Tensor | None]]
+Setting = Callable[
+    [Given, str | NoiseModel, float, GivenLevel | None], tuple[Problem, Tensor | None]
+]
 
 
 def denoise(
@@ -192,7 +196,9 @@ def denoise(
     if noise == AUTO and not denoiser.camera:
         noise = "power-law"  # all that it knows
 
-    def setting(given: Given, family: str | NoiseModel, s: float) -> tuple[Problem, Tensor | None]:
+    def setting(
+        given: Given, family: str | NoiseModel, s: float, level: GivenLevel | None
+    ) -> tuple[Problem, Tensor | None]:
         depth = depth_of(given.encoding.dtype, given.full)
         given, log_sd = (given, None) if level is None else level.on(given)
         encoding = replace(given.encoding, unit=given.encoding.unit / s)
@@ -217,7 +223,7 @@ def denoise(
         samples=samples,
         checkpoint=None if checkpoint is None else Path(checkpoint),
         seed=seed,
-        weights=_weights(weights),
+        weights=weights_given(weights),
         weighted_chains=weighted_chains,
         best=best,
         check=check,
@@ -256,9 +262,10 @@ def _one(
 ) -> Posterior:
     given = read(picture) if level is None else level.on(read(picture))[0]
 
-    def posterior_of(family: str | NoiseModel) -> Posterior:
-        shown, s = stretched(given) if is_counted(family) else (given, 1.0)
-        problem, missing = setting(shown, family, s)
+    def posterior_of(family: str | NoiseModel, level: GivenLevel | None = level) -> Posterior:
+        part = given if level is None else level.on(given)[0]
+        shown, s = stretched(part) if is_counted(family) else (part, 1.0)
+        problem, missing = setting(shown, family, s, level)
         chosen = options(problem)
         found = at_once(*chosen) or infer(*chosen, progress)[0]
         found = outshining(found, shown.values)
@@ -268,7 +275,7 @@ def _one(
         return _in_its_type(found, given)
 
     if noise != AUTO:
-        return posterior_of(noise)
+        return calmed(partial(posterior_of, noise), level)
     return with_simpler(posterior_of, kind_of(given))
 
 
@@ -288,13 +295,3 @@ def _kept(keep: float | tuple[float, float]) -> tuple[float, float]:
     if len(both) != 2 or not all(0 <= part <= 1 for part in both):
         raise InputError(f"keep: a share from 0 to 1, or one of luma and one of chroma, not {keep}")
     return both
-
-
-def _weights(given: Any) -> Any:
-    """A map as a tensor; whether it fits is seen where it is used."""
-    if given is None or isinstance(given, str):
-        return given
-    try:
-        return torch.as_tensor(given, dtype=torch.float64, device="cpu")
-    except (TypeError, ValueError, RuntimeError):
-        raise InputError('weights: "sure", None, or a map (H, W) of numbers') from None

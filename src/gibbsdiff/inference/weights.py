@@ -30,7 +30,7 @@ the information of the weighted score and V its variance, instead of H⁻¹.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -165,3 +165,13 @@ def smoothed(x: Tensor, sd: float) -> Tensor:
     shape = (x.shape[-2], x.shape[-1])
     k = half_plane(shape).k.reshape(shape[0], -1).to(x)
     return filtered(x, torch.exp(-2 * (torch.pi * sd * k).square()))
+
+
+def weights_given(given: Any) -> Any:
+    """A map as a tensor; whether it fits is seen where it is used."""
+    if given is None or isinstance(given, str):
+        return given
+    try:
+        return torch.as_tensor(given, dtype=torch.float64, device="cpu")
+    except (TypeError, ValueError, RuntimeError):
+        raise InputError('weights: "sure", None, or a map (H, W) of numbers') from None

@@ -114,7 +114,7 @@ def open_fits(path: Path, axes: str | None) -> Stack | None:
         with fits.open(path, memmap=True, disable_image_compression=True) as file:
             images = (h for h in file if h.is_image)
             hdu = next((h for h in images if len(getattr(h, "shape", "YX")) >= 2), None)
-            if not hasattr(hdu, "shape"):  # none, or packed: a table here, not a stack
+            if hdu is None or not hasattr(hdu, "shape"):  # packed images are tables here
                 return None
             header, shape, place = hdu.header.copy(), tuple(hdu.shape), hdu.fileinfo()
     planes = int(np.prod(shape[:-2]))
