@@ -91,6 +91,16 @@ def server(tmp_path_factory):
 
 
 @pytest.fixture
+def own_server(tmp_path):
+    """The process of a server that may be ended, its files in `tmp_path`, and a tab."""
+    process, port = started(*SMALL, folder=tmp_path)
+    yield process, Client(port, process.pid)
+    process.terminate()
+    process.wait(20)
+    process.stderr.close()
+
+
+@pytest.fixture
 def client(server):
     port, pid, _ = server
     return Client(port, pid)
