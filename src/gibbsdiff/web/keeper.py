@@ -266,7 +266,8 @@ class Keeper:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         self._ready = False
-        self._process = context.Process(target=work, args=(theirs, self._model), daemon=True)
+        told = (theirs, self._model, str(self._folder))
+        self._process = context.Process(target=work, args=told, daemon=True)
         self._process.start()
         theirs.close()
         self._pipe = ours
