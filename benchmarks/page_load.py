@@ -96,7 +96,7 @@ def main():
         finally:
             server.terminate()
             server.wait(20)
-        print("left at exit:", [p.name for p in Path(folder).glob("gibbsdiff*")])
+        print("left at exit:", [p.name for p in Path(folder).iterdir()])
 
 
 def measure(server, given, folder):

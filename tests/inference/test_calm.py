@@ -22,6 +22,9 @@ def test_what_is_calm():
     assert calm_part(GivenLevel.of(np.where(CORNERS, 2.0, 1.0))) is None
     few = np.where(np.arange(SIDE) < 0.2 * SIDE, 1.0, 10.0) * np.ones((SIDE, 1))
     assert calm_part(GivenLevel.of(few)) is None  # too little to be denoised by itself
+    star = 1 + 200 * np.exp(-0.5 * np.hypot(ROWS, COLUMNS) ** 2 / 9)
+    assert calm_part(GivenLevel.of(np.sqrt(star))) is None  # counts: no jump
+    assert calm_part(GivenLevel.of(np.geomspace(1, 10, SIDE) * np.ones((SIDE, 1)))) is None
 
 
 def test_loud_corners_cost_nothing_elsewhere():

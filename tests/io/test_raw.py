@@ -11,6 +11,7 @@ from skimage import data
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.picture import encoded, picture_from_bytes, read_picture
+from gibbsdiff.io.raw import raw_size
 
 CHELSEA = data.chelsea()[:96, :128]
 
@@ -59,7 +60,7 @@ def test_what_is_missing_is_named(tmp_path, monkeypatch):
         assert str(trouble.value).startswith(str(tmp_path / name))
 
 
-def dng(path):
+def dng(path, orientation=1):
     """A colour filter array with a gain of its own for each colour, as a camera writes it."""
     rng = np.random.default_rng(0)
     bayer = np.full((128, 160), 1000, np.uint16)
@@ -68,6 +69,7 @@ def dng(path):
     matrix = np.array([1, 0, 0, 0, 1, 0, 0, 0, 1])
     fractions = np.stack([matrix, np.ones_like(matrix)], 1).ravel().tolist()
     tags = [
+        (274, "H", 1, (orientation,), True),
         (50706, "B", 4, (1, 4, 0, 0), True),
         (50707, "B", 4, (1, 1, 0, 0), True),
         (50708, "s", 0, "a camera", True),
@@ -80,6 +82,15 @@ def dng(path):
         (50778, "H", 1, (21,), True),
     ]
     tifffile.imwrite(path, bayer, photometric=32803, extratags=tags, metadata=None)
+
+
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_the_size_by_the_head_is_that_of_the_picture(tmp_path, orientation):
+    pytest.importorskip("rawpy")
+    dng(tmp_path / "a.dng", orientation)
+    width, height = raw_size(tmp_path / "a.dng")
+    assert (width > height) == (orientation < 5)
+    assert read_picture(tmp_path / "a.dng").values.shape == (3, height, width)
 
 
 def test_a_raw_file_is_linear_light_with_the_cameras_white_balance(tmp_path):

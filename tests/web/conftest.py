@@ -1,9 +1,10 @@
-"""A real server and a client that speaks to it as the page does."""
+"""A real server, a client that speaks to it as the page does, and the browser."""
 
 import http.client
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ from urllib.parse import quote, urlencode
 import pytest
 
 SMALL = ("--model", "natural-fast", "--megapixels", "0.05", "--megabytes", "2", "--waiting", "6")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
 PATIENCE = 240  # seconds until a test gives up, on a machine however busy
 
 
@@ -87,10 +89,66 @@ def server(tmp_path_factory):
     process.terminate()
     process.wait(20)
     process.stderr.close()
-    assert list(folder.glob("gibbsdiff*")) == []  # at exit nothing is left
+    assert list(folder.iterdir()) == []  # at exit nothing is left
+
+
+@pytest.fixture
+def own_server(tmp_path):
+    """The process of a server that may be ended, its files in `tmp_path`, and a tab."""
+    process, port = started(*SMALL, folder=tmp_path)
+    yield process, Client(port, process.pid)
+    process.terminate()
+    process.wait(20)
+    process.stderr.close()
 
 
 @pytest.fixture
 def client(server):
     port, pid, _ = server
     return Client(port, pid)
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    sync_api = pytest.importorskip("playwright.sync_api")
+    if CHROMIUM is None:
+        pytest.skip("no Chromium: apt-get install chromium")
+    with sync_api.sync_playwright() as playwright:
+        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def opened(chromium):
+    """open(url): a page of its own user, which asks no other host and complains of nothing."""
+    contexts, trouble = [], []
+
+    def open_(url, **options):
+        own = re.match(r"http://[^/]+/|file://", url)[0]
+        context = chromium.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(1000 * PATIENCE)
+
+        def asked(request):
+            if not request.url.startswith((own, "data:", "blob:")):
+                trouble.append(f"asks {request.url}")
+
+        def said(message):
+            # The browser itself logs answers such as 422, which the page tells in its own words.
+            refused = "Failed to load resource" in message.text
+            if message.type in ("error", "warning") and not refused:
+                trouble.append(message.text)
+
+        page.on("request", asked)
+        page.on("console", said)
+        page.on("pageerror", lambda error: trouble.append(str(error)))
+        page.goto(url)
+        return page
+
+    yield open_
+    for context in contexts:
+        context.close()
+    assert trouble == []

@@ -266,6 +266,16 @@ def test_examples_and_skies(client):
     assert client.ask("POST", "/api/skies?H0=20&omega_b=0.03&sigma=0.5")[0] == 422
 
 
+def test_a_closed_terminal_leaves_nothing(own_server, tmp_path):
+    process, client = own_server
+    client.send("a.png", png(), method="gibbs")
+    assert list(tmp_path.glob("gibbsdiff-web-*/*/*/a.png"))
+    process.send_signal(signal.SIGHUP)
+    assert "Traceback" not in process.stderr.read()
+    assert process.wait(20) == 0
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_the_folder_of_uploads_holds_no_more_than_what_is_kept(client, server):
     _, answer = client.send("broken.png", b"words", **QUICK)
     client.wait(answer["job"])

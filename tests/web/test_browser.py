@@ -5,7 +5,6 @@ import io
 import json
 import os
 import re
-import shutil
 import signal
 import time
 
@@ -20,65 +19,22 @@ from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.web.report import html
 
 pytestmark = pytest.mark.web
-sync_api = pytest.importorskip("playwright.sync_api")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-PATIENCE = 240_000  # milliseconds
 PICTURE = np.clip(
     data.astronaut()[:64, 160:240] + np.random.default_rng(0).normal(0, 20, (64, 80, 3)), 0, 255
 ).astype(np.uint8)
+# What the browser does when files are dropped on the page.
+DROP = """files => {
+  const dataTransfer = new DataTransfer();
+  for (const [name, bytes] of files)
+    dataTransfer.items.add(new File([new Uint8Array(bytes)], name));
+  document.getElementById("drop").dispatchEvent(new DragEvent("drop", { dataTransfer }));
+}"""
 
 
 def png(array=PICTURE):
     buffer = io.BytesIO()
     Image.fromarray(array).save(buffer, format="PNG")
     return buffer.getvalue()
-
-
-@pytest.fixture(scope="module")
-def chromium():
-    if CHROMIUM is None:
-        pytest.skip("no Chromium: apt-get install chromium")
-    with sync_api.sync_playwright() as playwright:
-        sandbox = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=sandbox)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def opened(chromium):
-    """open(url): a page of its own user, which asks no other host and complains of nothing."""
-    contexts, trouble = [], []
-
-    def open_(url, **options):
-        own = re.match(r"http://[^/]+/|file://", url)[0]
-        context = chromium.new_context(**options)
-        contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(PATIENCE)
-
-        def asked(request):
-            if not request.url.startswith((own, "data:", "blob:")):
-                trouble.append(f"asks {request.url}")
-
-        def said(message):
-            # The browser itself logs answers such as 422, which the page tells in its own words.
-            if (
-                message.type in ("error", "warning")
-                and "Failed to load resource" not in message.text
-            ):
-                trouble.append(message.text)
-
-        page.on("request", asked)
-        page.on("console", said)
-        page.on("pageerror", lambda error: trouble.append(str(error)))
-        page.goto(url)
-        return page
-
-    yield open_
-    for context in contexts:
-        context.close()
-    assert trouble == []
 
 
 @pytest.fixture
@@ -100,6 +56,14 @@ def card(page, name, state):
     return page.wait_for_selector(f'.job[data-state="{state}"]:has(h2:text-is("{name}"))')
 
 
+def drag(page, start, y, end):
+    """With the mouse, along a row of the screen."""
+    page.mouse.move(start, y)
+    page.mouse.down()
+    page.mouse.move(end, y, steps=4)
+    page.mouse.up()
+
+
 def cut_of(node):
     """Where the divider cuts the picture, in %."""
     style = node.query_selector(".side:nth-child(2)").evaluate("e => e.style.clipPath")
@@ -117,10 +81,7 @@ def test_upload_slider_zoom_and_download(page, tmp_path):
     assert cut_of(node) == pytest.approx(50, abs=1)
     # By the mouse.
     box, grip = stage.bounding_box(), handle.bounding_box()
-    page.mouse.move(grip["x"] + grip["width"] / 2, box["y"] + 20)
-    page.mouse.down()
-    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 40, steps=4)
-    page.mouse.up()
+    drag(page, grip["x"] + grip["width"] / 2, box["y"] + 20, box["x"] + 0.25 * box["width"])
     assert cut_of(node) == pytest.approx(25, abs=1)
     # By the keyboard.
     handle.focus()
@@ -133,9 +94,13 @@ def test_upload_slider_zoom_and_download(page, tmp_path):
     node.query_selector('[aria-label="Zoom in"]').click()
     assert float(stage.get_attribute("data-zoom")) == 1.5
     assert cut_of(node) == pytest.approx(100 / 6, abs=0.5)
-    stage.focus()
-    for key in ("ArrowRight", "-", "0"):
-        page.keyboard.press(key)
+    stage.scroll_into_view_if_needed()
+    box = stage.bounding_box()
+    drag(page, box["x"] + 0.5 * box["width"], box["y"] + 50, box["x"] + 0.4 * box["width"])
+    assert cut_of(node) == pytest.approx(100 / 6 + 10 / 1.5, abs=0.5)
+    page.mouse.wheel(0, -200)
+    page.wait_for_function("e => e.dataset.zoom > 2", arg=stage)
+    page.keyboard.press("0")
     assert float(stage.get_attribute("data-zoom")) == 1
     # The uncertainty over it.
     node.query_selector("input.opacity").fill("60")
@@ -182,6 +147,14 @@ def test_a_picture_over_the_limit_is_refused_with_an_offer_to_crop(page):
     offer.query_selector("button").click()
     node = card(page, "large.png", "done")
     assert "32 × 24 pixels" in node.inner_text()
+
+
+def test_pictures_that_are_dropped_together_have_one_noise(page):
+    content = {"p.png": png(PICTURE[:, :40].copy()), "q.png": png(PICTURE[:, 40:].copy())}
+    page.evaluate(DROP, [[name, list(data)] for name, data in content.items()])
+    words = {card(page, name, "done").query_selector(".words").inner_text() for name in content}
+    assert len(words) == 1
+    assert "p.png q.png --same-noise" in page.inner_text(".job code >> nth=0")
 
 
 def test_a_preview_is_of_the_middle(page):
@@ -274,8 +247,7 @@ def test_the_html_report_has_the_same_slider_and_asks_for_nothing(opened, tmp_pa
     page = opened(f"file://{tmp_path}/a.html")
     page.wait_for_selector(".stage")
     assert page.inner_text("h1") == "<b>a</b>"
-    handle = page.query_selector(".divider")
-    handle.focus()
+    page.focus(".divider")
     page.keyboard.press("End")
     assert cut_of(page) == 100
     assert page.eval_on_selector_all("img", "all => all.every(e => e.naturalWidth > 0)")

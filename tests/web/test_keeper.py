@@ -50,6 +50,16 @@ def test_places_and_times_add_up_over_all_tabs(keeper):
         waiting(keeper, two)
 
 
+def test_pictures_that_wait_for_their_group_count_too(keeper):
+    tab = keeper.open_tab()
+    for i in range(3):
+        keeper.add(tab, Job(f"{i}.png", tab.new_folder(), group="g"))
+    with pytest.raises(InputError, match="the queue is full: 3 wait"):
+        keeper.check_room()
+    keeper.begin(tab, "g")
+    assert [job["place"] for job in keeper.state_of(tab)["jobs"]] == [1, 2, 3]
+
+
 def test_what_is_cancelled_in_the_queue_goes_at_once_and_the_oldest_results_go(keeper):
     tab = keeper.open_tab()
     jobs = []

@@ -41,6 +41,7 @@ def test_chains_are_for_the_power_law_as_in_the_command():
         ("漢 <b>&.png", "漢 <b>&.png"),
         ("x" * 400 + ".tiff", "x" * 60 + ".tiff"),
         ("x" * 400, "x" * 80),
+        ("😀" * 60 + ".png", "😀" * 45 + ".png"),  # a file's name has 255 bytes
         (".png", ".png"),
     ],
 )

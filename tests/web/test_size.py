@@ -1,7 +1,9 @@
 """Pixels are counted by the head of a file: without decoding, and right in every format."""
 
+import gzip
 import io
 import struct
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -18,6 +20,28 @@ from gibbsdiff.web.size import TooLargeError, check_size, middle, size_of
 
 GREY = np.random.default_rng(0).integers(0, 255, (40, 70), dtype=np.uint8)
 COLOUR = np.random.default_rng(1).integers(0, 255, (40, 70, 3), dtype=np.uint8)
+TILED = fits.CompImageHDU
+
+
+def fits_of(*parts):
+    buffer = io.BytesIO()
+    fits.HDUList(list(parts)).writeto(buffer)
+    return buffer.getvalue()
+
+
+def third_npy(array):
+    """By the third version of the format, which numpy itself seldom writes."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, version=(3, 0))
+    return buffer.getvalue()
+
+
+def with_thumbnail(path):
+    with tifffile.TiffWriter(path) as file:
+        file.write(COLOUR, photometric="rgb")
+        file.write(COLOUR[::4, ::4], photometric="rgb", subfiletype=1)
+
+
 WRITE = {
     "a.png": lambda f: Image.fromarray(COLOUR).save(f),
     "a.jpg": lambda f: Image.fromarray(COLOUR).save(f),
@@ -26,8 +50,15 @@ WRITE = {
     "b.tiff": lambda f: tifffile.imwrite(f, GREY.astype(np.float32)),
     "a.fits": lambda f: fits.PrimaryHDU(GREY.astype(np.int16)).writeto(f),
     "b.fits": lambda f: fits.HDUList([fits.PrimaryHDU(), fits.ImageHDU(1.0 * GREY)]).writeto(f),
+    "a.fits.gz": lambda f: f.write_bytes(gzip.compress(fits_of(fits.PrimaryHDU(1.0 * GREY)))),
+    "a.fits.fz": lambda f: f.write_bytes(fits_of(fits.PrimaryHDU(), TILED(GREY.astype(np.int16)))),
+    "c.fits": lambda f: f.write_bytes(
+        fits_of(fits.PrimaryHDU(np.zeros((5, 8, 9))), fits.ImageHDU(1.0 * GREY))
+    ),
+    "c.tiff": with_thumbnail,
     "a.npy": lambda f: np.save(f, GREY),
     "b.npy": lambda f: np.save(f, COLOUR),
+    "d.npy": lambda f: f.write_bytes(third_npy(GREY)),
     "c.npy": lambda f: np.save(f, 1.0 * COLOUR.transpose(2, 0, 1)),
 }
 
@@ -72,6 +103,36 @@ def test_too_many_pixels_are_refused_by_the_head(tmp_path):
     assert check_size(path, limits, ()) == (0, ())
     path.write_bytes(b"words")
     assert check_size(path, limits, ()) == (0, ())
+
+
+@pytest.mark.parametrize("packed", ["a.fits.gz", "a.fits.fz", "a.fits.fz.gz"])
+def test_what_unpacks_to_too_much_is_refused_unread(tmp_path, packed):
+    """Zeros: 40 MB in some kilobytes."""
+    zeros = np.zeros((2500, 4000), np.float32)
+    image = TILED(zeros) if ".fz" in packed else fits.ImageHDU(zeros)
+    content = fits_of(fits.PrimaryHDU(GREY), image)  # the first image alone is small enough
+    path = tmp_path / packed
+    path.write_bytes(gzip.compress(content) if packed.endswith("gz") else content)
+    assert path.stat().st_size < 300_000
+    tracemalloc.start()
+    with pytest.raises(InputError, match="unpacks to more than 32 megabytes"):
+        check_size(path, Limits(pixels=10_000, decoded=4_000_000), ())
+    most = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert most < 10e6
+    assert check_size(path, Limits(), (16,)) == (256, (27, 12, 16, 16))
+
+
+def test_heic_and_raw_files_have_their_size(tmp_path):
+    know = pytest.importorskip("pillow_heif").register_heif_opener
+    rawpy = pytest.importorskip("rawpy")
+    know()
+    Image.fromarray(COLOUR).save(tmp_path / "a.heic", format="HEIF")
+    assert size_of(tmp_path / "a.heic") == (70, 40, 1)
+    with_thumbnail(tmp_path / "a.dng")  # no raw file: LibRaw says so, not the thumbnail's size
+    with pytest.raises(rawpy.LibRawError):
+        rawpy.imread(str(tmp_path / "a.dng"))
+    assert size_of(tmp_path / "a.dng") is None
 
 
 def test_the_middle_of_a_small_picture_is_all_of_it():

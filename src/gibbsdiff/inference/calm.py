@@ -1,5 +1,8 @@
-"""Level maps that span more than a network has seen: where the noise is weak, the picture is
+"""Level maps that jump by more than a network has seen: where the noise is weak, the picture is
 denoised as if the places where it is strong were missing. They would tell next to nothing there.
+
+Levels that rise by and by stay as they are, such as those of counts around a star: what is cut off
+there belongs to a source, and would be missed.
 """
 
 from __future__ import annotations
@@ -13,16 +16,20 @@ from gibbsdiff.inference.given_level import GivenLevel
 from gibbsdiff.inference.posterior import Posterior
 
 LOUD = 3.0  # sd over that of the quietest tenth: such a pixel has a ninth of the weight, or less
+BETWEEN, FEW = 1.5, 0.1  # a jump: a tenth as many pixels, at most, between this and `LOUD`
 ENOUGH = 0.25  # of the picture must be calm
 SAMPLE = 1_000_000  # pixels that tell the quantile
 
 
 def calm_part(level: GivenLevel) -> GivenLevel | None:
-    """The map without its loud places; None if there are none, or too little is left."""
+    """The map without its loud places; None if there are none, too little is left, or levels rise
+    to them without a jump.
+    """
     seen = level.sd[torch.isfinite(level.sd)]
     quiet = torch.quantile(seen[:: 1 + len(seen) // SAMPLE], 0.1)
     calm = level.sd <= LOUD * quiet
-    if int(calm.sum()) == len(seen) or float(calm.double().mean()) < ENOUGH:
+    loud, between = (int((seen > bound * quiet).sum()) for bound in (LOUD, BETWEEN))
+    if between - loud > FEW * loud or loud == 0 or float(calm.double().mean()) < ENOUGH:
         return None
     return replace(level, sd=torch.where(calm, level.sd, torch.nan))
 

@@ -37,7 +37,7 @@ def read(content: bytes, part: str | None = None) -> tuple[Array, FileFormat]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # what is wrong with other parts is not our concern
         with fits.open(io.BytesIO(content), disable_image_compression=True) as file:
-            found = [hdu for hdu in file if hdu.is_image and _planes(hdu.shape) in (1, 3)]
+            found = [hdu for hdu in file if hdu.is_image and planes(hdu.shape) in (1, 3)]
             if not found:
                 raise InputError("holds no image of one or three planes")
             image = chosen(file, found, part)
@@ -93,7 +93,7 @@ def first_image(path: str | Path) -> tuple[Array, Any]:
     raise InputError(f"{path}: holds no image")
 
 
-def _planes(shape: tuple[int, ...]) -> int:
+def planes(shape: tuple[int, ...]) -> int:
     """How many planes an array of this shape has: 0 if it is no picture."""
     if len(shape) < 2 or not all(shape):
         return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from functools import partial
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,24 @@ RAW = (".dng", ".nef", ".arw", ".cr2", ".cr3", ".raf", ".orf", ".rw2", ".pef", "
 
 def read_heif(content: bytes) -> tuple[Array, FileFormat]:
     """Pixels (C, H, W), uint8, upright."""
-    heif = _extra("pillow_heif", "a HEIC picture", "heif")
-    heif.register_heif_opener()
+    know_heif()
     planes, options = read_with_pillow(content, "HEIF")
     alpha = planes[3:].copy() if len(planes) == 4 else None
     options |= {"quality": 95, "chroma": 444}
     return planes[:3], pillow_format("HEIF", (".heic", ".heif", ".hif"), alpha, options)
+
+
+def know_heif() -> None:
+    """Let Pillow open HEIC files."""
+    _extra("pillow_heif", "a HEIC picture", "heif").register_heif_opener()
+
+
+def raw_size(path: Path) -> tuple[int, int]:
+    """Width and height of a raw file's picture, upright, by its head."""
+    with _extra("rawpy", "a raw file of a camera", "raw").imread(str(path)) as raw:
+        sizes = raw.sizes
+    sides = (int(sizes.iwidth), int(sizes.iheight))
+    return sides[::-1] if sizes.flip in (5, 6) else sides
 
 
 def read_raw(content: bytes) -> tuple[Array, FileFormat]:

@@ -81,7 +81,7 @@ def read(content: bytes) -> tuple[Array, FileFormat]:
 
     with tifffile.TiffFile(io.BytesIO(content)) as file:
         everything: list[Any] = list(file.pages)
-        pages = [page for page in everything if not int(page.subfiletype) & 5]
+        pages = [page for page in everything if is_picture(page)]
         whole = sum(int(np.prod(s.shape)) for s in file.series[:1])
         if len(pages) != 1 or whole != int(np.prod(pages[0].shape)):
             raise InputError(f"a stack of pages ({len(everything)}); save each as its own file")
@@ -116,6 +116,11 @@ def read(content: bytes) -> tuple[Array, FileFormat]:
         alpha=alpha,
     )
     return planes[:channels].astype(dtype), file_format
+
+
+def is_picture(page: Any) -> bool:
+    """Whether a page is neither a thumbnail nor a mask."""
+    return not int(page.subfiletype) & 5
 
 
 def _samples(content: bytes, page: Any) -> Array:

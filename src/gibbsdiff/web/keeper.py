@@ -84,9 +84,12 @@ class Keeper:
             return next((tab.jobs[name] for tab in self.tabs.values() if name in tab.jobs), None)
 
     def check_room(self) -> None:
-        """Refuse when too many wait."""
-        if len(self._queue) >= self.limits.waiting:
-            raise InputError(f"the queue is full: {len(self._queue)} wait; try again later")
+        """Refuse when too many wait, in the queue or for others of their group."""
+        with self._lock:
+            jobs = [job for tab in self.tabs.values() for job in tab.jobs.values()]
+        waiting = sum(job.state == "waiting" for job in jobs)
+        if waiting >= self.limits.waiting:
+            raise InputError(f"the queue is full: {waiting} wait; try again later")
 
     def add(self, tab: Tab, job: Job) -> None:
         """Put a job at the end of the queue, or aside until its group is complete; the oldest
@@ -263,7 +266,8 @@ class Keeper:
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         self._ready = False
-        self._process = context.Process(target=work, args=(theirs, self._model), daemon=True)
+        told = (theirs, self._model, str(self._folder))
+        self._process = context.Process(target=work, args=told, daemon=True)
         self._process.start()
         theirs.close()
         self._pipe = ours

@@ -115,4 +115,5 @@ def safe_name(given: str) -> str:
     stem, dot, suffix = kept.rpartition(".")
     if not dot or not stem:
         return kept[:80]
-    return f"{stem[:60]}.{suffix[:10]}"
+    short = stem[:60].encode()[:180].decode(errors="ignore")  # disks count bytes
+    return f"{short}.{suffix[:10]}"

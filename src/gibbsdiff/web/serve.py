@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import socket
 import tempfile
 from collections.abc import Callable
@@ -19,7 +20,8 @@ from gibbsdiff.web.limits import Limits
 
 
 def serve(host: str, port: int, model: str, limits: Limits, say: Callable[[str], None]) -> None:
-    """Serve until Ctrl-C; `say` is told the address. Port 0 is any that is free.
+    """Serve until Ctrl-C, or until the terminal is closed; `say` is told the address. Port 0 is any
+    that is free.
 
     Beyond this machine the address has a token. Uploads lie in a folder of their own, which is
     deleted at the end.
@@ -41,10 +43,13 @@ def serve(host: str, port: int, model: str, limits: Limits, say: Callable[[str],
     )
     server = uvicorn.Server(config)
 
-    def give_up() -> None:
+    def give_up(*_: object) -> None:
         server.should_exit = True
 
     keeper.when_unfit = give_up
+    hang_up = getattr(signal, "SIGHUP", None)  # its terminal was closed; Windows has none
+    if hang_up and signal.getsignal(hang_up) is not signal.SIG_IGN:
+        signal.signal(hang_up, give_up)
     say(f"open {address.url} in a browser; Ctrl-C ends")
     try:
         server.run(sockets=[listening])

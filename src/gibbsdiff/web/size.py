@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import math
 import warnings
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,14 @@ from PIL import Image
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.file_format import LARGEST
+from gibbsdiff.io.fits import planes
+from gibbsdiff.io.raw import RAW, know_heif, raw_size
+from gibbsdiff.io.tiff import is_picture
 from gibbsdiff.web.limits import Limits
 
 Crop = tuple[int, ...]
+DEEPEST = 8  # bytes of a pixel, at most
+GZIP = b"\x1f\x8b"
 
 
 def size_of(path: Path) -> tuple[int, int, int] | None:
@@ -22,12 +29,17 @@ def size_of(path: Path) -> tuple[int, int, int] | None:
     try:
         with path.open("rb") as file:
             first = file.read(8)
+        if path.suffix.lower() in RAW:  # they begin as a TIFF, with a thumbnail
+            return (*raw_size(path), 1)
         if first.startswith(b"\x93NUMPY"):
             return _npy(path)
-        if first.startswith(b"SIMPLE"):
+        if first.startswith((b"SIMPLE", GZIP)):
             return _fits(path)
         if first[:4] in (b"II*\0", b"MM\0*", b"II+\0", b"MM\0+"):
             return _tiff(path)
+        if first[4:8] == b"ftyp":
+            with suppress(InputError):  # without the extra, the reader names it
+                know_heif()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of large pictures: it is for us to refuse them
             with Image.open(path) as image:
@@ -40,6 +52,7 @@ def check_size(path: Path, limits: Limits, crop: Crop) -> tuple[int, Crop]:
     """Pixels that will be denoised, and where the crop is, if there is one; too many, or a crop
     that is not in the picture, is one line.
     """
+    _check_unpacked(path, DEEPEST * limits.decoded)
     size = size_of(path)
     if size is None:
         return 0, ()  # the reader says what is wrong with it
@@ -91,29 +104,54 @@ def _npy(path: Path) -> tuple[int, int, int] | None:
         read: Any = {
             (1, 0): np.lib.format.read_array_header_1_0,
             (2, 0): np.lib.format.read_array_header_2_0,
+            (3, 0): np.lib.format.read_array_header_2_0,  # but for names of fields, the same
         }[version]
         shape = read(file)[0]
     return _of_shape(shape)
 
 
-def _fits(path: Path) -> tuple[int, int, int] | None:
+def _check_unpacked(path: Path, most: int) -> None:
+    """Refuse a FITS file, packed by gzip or in tiles, that unpacks to more bytes than this."""
+    with path.open("rb") as file:
+        first = file.read(6)
+    count = 0
+    with suppress(Exception):  # of a damaged file, as above: the reader says what is wrong
+        if first.startswith(GZIP):
+            with gzip.open(path) as content:
+                while count <= most and (block := content.read(1 << 20)):
+                    count += len(block)
+        if count <= most and first.startswith((b"SIMPLE", GZIP)):
+            packed = [hdu for hdu in _images(path) if hasattr(hdu, "compression_type")]
+            count = max(count, sum(hdu.size for hdu in packed))
+    if count > most:
+        raise InputError(
+            f"{path.name}: unpacks to more than {most / 1e6:g} megabytes, and the page reads no "
+            "more: the command `gibbsdiff denoise` takes it"
+        )
+
+
+def _images(path: Path) -> list[Any]:
+    """Heads of all images of a FITS file, packed or not."""
     from astropy.io import fits
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with fits.open(path, memmap=True, disable_image_compression=True) as file:
-            for hdu in file:
-                if hdu.is_image and len(hdu.shape) >= 2:
-                    return (hdu.shape[-1], hdu.shape[-2], 1)
-    return None
+        with fits.open(path) as file:
+            return [hdu for hdu in file if hdu.is_image]
+
+
+def _fits(path: Path) -> tuple[int, int, int] | None:
+    """Of the image that the reader takes."""
+    shapes = (hdu.shape for hdu in _images(path))
+    return next(((s[-1], s[-2], 1) for s in shapes if planes(s) in (1, 3)), None)
 
 
 def _tiff(path: Path) -> tuple[int, int, int]:
     import tifffile
 
     with tifffile.TiffFile(path) as file:
-        page: Any = file.pages[0]
-        return (int(page.imagewidth), int(page.imagelength), len(file.pages))
+        pages: list[Any] = [page for page in file.pages if is_picture(page)]
+        return (int(pages[0].imagewidth), int(pages[0].imagelength), len(pages))
 
 
 def _of_shape(shape: tuple[int, ...]) -> tuple[int, int, int] | None:

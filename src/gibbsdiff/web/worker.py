@@ -14,6 +14,7 @@ import os
 import re
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Callable
@@ -44,8 +45,11 @@ def hear(pipe: Connection) -> Told:
     return message
 
 
-def work(pipe: Connection, model: str) -> None:
-    """The process: tasks until the pipe is closed."""
+def work(pipe: Connection, model: str, folder: str) -> None:
+    """The process: tasks until the pipe is closed. What it or a library of it leaves behind lies in
+    the folder, which the server deletes.
+    """
+    tempfile.tempdir = folder
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, which ends us
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     from gibbsdiff.pretrained import load_for_pictures
