@@ -18,7 +18,8 @@ from gibbsdiff.inference.encoding import Shared, check_range, observation
 from gibbsdiff.inference.given_level import evened, light_of_map, under_map
 from gibbsdiff.inference.observation import ObservationModel, stationary, taper
 from gibbsdiff.inference.problem import Options, Problem
-from gibbsdiff.inference.quiet import Quiet, quiet_patches
+from gibbsdiff.inference.quiet import quiet_patches
+from gibbsdiff.inference.quiet_powers import Quiet
 from gibbsdiff.inference.quiet_start import RAISED, processed, start_of
 from gibbsdiff.inference.starts import regression_start
 from gibbsdiff.inference.weights import Sureness
@@ -279,7 +280,8 @@ def _start(
         return lambda some: regression_start(some, noise)
     if not isinstance(noise, StationaryNoise) or not noise.isotropic:
         return lambda some: regression_start(some, noise)
-    return lambda _: start_of(noise, quiet, raised)
+    told = quiet.by_scatter() if quiet.trusted and whole else quiet
+    return lambda _: start_of(noise, told, raised)
 
 
 def _levels(depth: Depth) -> tuple[float, float]:
