@@ -46,9 +46,9 @@ def _whole(
     if isinstance(options.weights, Tensor):
         raise InputError("weights: not for noise with so many parameters")
     quiet, most = problem.quiet, problem.most_steps
-    beside = None if quiet is None else QuietData(quiet.by_scatter(), problem.raised)
-    if quiet is None or not quiet.trusted:
-        return climb_from_both_ends(plain, beside, start, most, progress)
+    if quiet is None or not quiet.believed:
+        return climb_from_both_ends(plain, start, most, progress)
+    beside = QuietData(quiet, problem.raised)
     return *climb_whole(plain, beside, start, most, progress=progress), True
 
 

@@ -231,11 +231,7 @@ def in_proportion(marginal: Marginal, u: Tensor, covariance: Tensor) -> Tensor:
 
 
 def climb_from_both_ends(
-    marginal: Marginal,
-    beside: QuietData | None,
-    above: Tensor,
-    most: int,
-    progress: Progress = silent,
+    marginal: Marginal, above: Tensor, most: int, progress: Progress = silent
 ) -> tuple[Mode, Tensor, bool]:
     """The mode where no place is surely quiet, the shares, and whether noise was told from texture.
 
@@ -249,7 +245,7 @@ def climb_from_both_ends(
     below = above.clone()
     below[:, at] = torch.maximum(below[:, at] - BELOW, noise.low[at])
     starts = (above, below)
-    ends = [climb_whole(marginal, beside, start, most, progress=progress) for start in starts]
+    ends = [climb_whole(marginal, None, start, most, progress=progress) for start in starts]
     upper, lower = (mode for mode, _ in ends)
     calls = upper.calls + lower.calls
     between = ((upper.phi - lower.phi) / width)[0]
@@ -264,10 +260,7 @@ def climb_from_both_ends(
             score = marginal.score(u.clamp(0, 1), probe=False)
             phi = marginal.phi(u.clamp(0, 1))
             known = by_score(marginal, phi, score)
-            slope = known.gradient[0]
-            if beside is not None:
-                slope = slope + beside.tell(marginal, phi).gradient[0]
-            gain += float(weight / 2 * (slope @ between))
+            gain += float(weight / 2 * (known.gradient[0] @ between))
             error = error + weight / 2 * (between @ known.error[0] @ between).clamp(min=0).sqrt()
             calls += marginal.cost
         told = abs(gain) > max(3.0, 2 * float(error))

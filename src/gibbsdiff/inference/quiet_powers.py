@@ -59,6 +59,13 @@ class Quiet:
         power = self.power * torch.exp(-SCATTERED * kappa)
         return replace(self, power=power, texture=texture)
 
+    @property
+    def believed(self) -> bool:
+        """Whether anything of it is noise: if luma is texture in all places, scatter may still
+        leave chroma, where texture is rare.
+        """
+        return self.trusted or (self.texture is not None and bool((self.counted[1:] > 0).any()))
+
     def statistic(self, spectra: int | None = None) -> Statistic:
         """What `noise.log_likelihood(phi, …)` takes for the Whittle likelihood of these powers.
 

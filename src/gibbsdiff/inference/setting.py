@@ -170,6 +170,9 @@ def picture_problem(
         by_quiet = spectrum_by_quiet_places(stationary(noise), quiet)
     camera = quiet is not None and clipped and processed(quiet)
     raised = RAISED if camera else (0.0, 0.0)
+    # A camera's own noise reduction scatters from place to place, as texture does.
+    if quiet is not None and whole and not camera and quiet.by_scatter().believed:
+        quiet = quiet.by_scatter()
     return Problem(
         y,
         noise,
@@ -280,8 +283,7 @@ def _start(
         return lambda some: regression_start(some, noise)
     if not isinstance(noise, StationaryNoise) or not noise.isotropic:
         return lambda some: regression_start(some, noise)
-    told = quiet.by_scatter() if quiet.trusted and whole else quiet
-    return lambda _: start_of(noise, told, raised)
+    return lambda _: start_of(noise, quiet, raised)
 
 
 def _levels(depth: Depth) -> tuple[float, float]:
