@@ -23,7 +23,7 @@ from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.noise.stationary import StationaryNoise
 
 BINS = 40  # of log |k|
-TAU, TAU_NOT_ENDED = 0.0, 0.0
+TAU, TAU_NOT_ENDED = 0.07, 0.3  # so that 95 % intervals held on 44 held-out pictures, about
 
 
 @dataclass(frozen=True, eq=False)
