@@ -19,7 +19,7 @@ import torch
 from gibbsdiff import denoise, load_model, psnr
 from gibbsdiff.data.images import protocol_images
 from gibbsdiff.fourier import radial_bins
-from gibbsdiff.noise import LevelledNoise, LevelMap, Light, PhotoNoise, SpectralCovariance
+from gibbsdiff.noise import LevelMap, Light, SpectralCovariance
 from gibbsdiff.noise.level import brightness
 from gibbsdiff.training.noise import NoiseLaw, add_noise
 
@@ -44,21 +44,21 @@ def observe(x, i):
 
 def curves(posterior, told, denoiser, y):
     """rms error of log N in the bins that show their noise, and how often the interval holds."""
-    bins = radial_bins((SIDE, SIDE), most=40)
-    family = LevelledNoise(PhotoNoise(3, 1e-8))
-    draws = posterior.widened().phi.flatten(0, 1)[::2]
-    log_n = family.log_spectra(bins.k, draws)
-    true = torch.log(bins.sum(told.power[0].double()) / bins.k.weight)
+    bins, found = radial_bins((SIDE, SIDE), most=40), posterior.curves
+    true = bins.sum(told.power[0].double()) / bins.k.weight
     with torch.no_grad():
         error = denoiser.with_derivative_error()(y, told).error.spectrum()[0].double()
-    share = (bins.sum(error) / bins.sum(told.power[0].double())).clamp(0, 1)
-    seen = (1 - share > SEEN) & (bins.k.k > 0)
-    low, high = (torch.quantile(log_n, q, dim=0) for q in (0.025, 0.975))
-    off = (family.log_spectra(bins.k, posterior.phi.mean((0, 1))[None])[0] - true)[seen]
-    weight = bins.k.weight.expand_as(true)[seen]
+    share = (bins.sum(error) / bins.k.weight / true).clamp(0, 1)
+    some = bins.k.k > 0
+    true, seen = true[:, some], (1 - share > SEEN)[:, some]
+    low, high = found.interval(0.95)
+    weight = bins.k.weight[some].expand_as(true)[seen]
+    if not len(weight):
+        return 0.0, 1.0
+    off = (found.power / true).log()[seen]
     inside = ((true >= low) & (true <= high))[seen].double()
-    rms = float(((off.square() * weight).sum() / weight.sum()).sqrt()) if len(off) else 0.0
-    return rms, float((inside * weight).sum() / weight.sum()) if len(off) else 1.0
+    rms = float(((off.square() * weight).sum() / weight.sum()).sqrt())
+    return rms, float((inside * weight).sum() / weight.sum())
 
 
 def main():

@@ -59,7 +59,7 @@ def test_the_search_ends_at_the_mode_of_the_exact_posterior(problem):
     covariance is the inverse of the expected information and the prior's curvature.
     """
     marginal, truth, log_posterior = problem
-    mode, shares = climb_whole(marginal, None, truth, most=40, rough=0)
+    mode, shares = climb_whole(marginal, None, truth, most=40)
     at = mode.phi.clone().requires_grad_()
     (g,) = torch.autograd.grad(log_posterior(at), at)
     u = (mode.phi - marginal.noise.low) / marginal.width

@@ -5,6 +5,7 @@ import math
 import pytest
 import skimage.data
 import torch
+from torch.nn.functional import interpolate
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Wavevectors, half_plane
@@ -218,3 +219,25 @@ def test_noise_on_bricks_is_found():
 
 def test_small_pictures_tell_nothing():
     assert quiet_patches(torch.rand(1, 3, 31, 64)) is None
+
+
+def test_texture_in_all_patches_is_told_by_its_scatter():
+    """Texture of all places alike, whose strength changes by e^±0.5: the law takes it for noise,
+    but κ knows, and what is left is that much less, or not counted.
+    """
+    side = 256
+    rng = torch.Generator().manual_seed(5)
+    slow = torch.randn(1, 3, 8, 8, generator=rng, dtype=torch.float64)
+    strength = torch.exp(0.5 * interpolate(slow, (side, side), mode="bicubic"))
+    texture = 0.04 * strength * torch.randn(1, 3, side, side, generator=rng, dtype=torch.float64)
+    even = noisy(WhiteNoise(), [0.04], torch.full((1, 3, side, side), 0.5, dtype=torch.float64))
+    alike, uneven = quiet_patches(even), quiet_patches(0.5 + texture)
+    seen = alike.k > 0.1
+    assert float(uneven.uneven[:, seen].mean()) > 0.3
+    assert float(alike.uneven[:, seen].mean()) < 0.15
+    less = (q.power.log() - q.by_scatter().power.log() for q in (alike, uneven))
+    assert [float(d[:, seen].mean()) for d in less] == pytest.approx([0.05, 2.0], abs=1.2)
+    # Even noise is believed more than a law by scale says, uneven power next to nothing.
+    sums = [float(q.by_scatter().counted[:, seen].sum()) for q in (alike, uneven)]
+    assert sums[1] < 0.1 * sums[0]
+    assert sums[0] > float(alike.counted[:, seen].sum())

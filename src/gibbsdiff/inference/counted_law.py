@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.inference.periodograms import band_powers, patches
-from gibbsdiff.inference.quiet import Quiet
 from gibbsdiff.inference.quiet_law import fit
+from gibbsdiff.inference.quiet_powers import Quiet
 from gibbsdiff.inference.quiet_start import start_of
 from gibbsdiff.inference.quiet_verdict import FEWEST
 from gibbsdiff.noise.level import Light, brightness

@@ -46,7 +46,7 @@ def _whole(
     if isinstance(options.weights, Tensor):
         raise InputError("weights: not for noise with so many parameters")
     quiet, most = problem.quiet, problem.most_steps
-    if quiet is None or not quiet.trusted:
+    if quiet is None or not quiet.believed:
         return climb_from_both_ends(plain, start, most, progress)
     beside = QuietData(quiet, problem.raised)
     return *climb_whole(plain, beside, start, most, progress=progress), True

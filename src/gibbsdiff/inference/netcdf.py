@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.curves import Curves
 from gibbsdiff.inference.encoding import Encoding
 from gibbsdiff.inference.line import Line
 from gibbsdiff.inference.model_check import ModelCheck
@@ -60,6 +61,7 @@ def write(path: str | Path, fields: Mapping[str, Any]) -> None:
     images = {name: (MAPS[name], value.numpy()) for name, value in maps.items()}
     facts = {name: fields[name] for name in FACTS}
     facts["line"] = None if fields["line"] is None else list(fields["line"])
+    facts["curves"] = None if (curves := fields["curves"]) is None else curves.as_dict()
     facts["check"] = None if (check := fields["check"]) is None else check.as_dict()
     given = fields["encoding"]
     if given is not None:
@@ -106,10 +108,19 @@ def read(path: str | Path) -> dict[str, Any]:
         encoding = None if given is None else Encoding(**given, alpha=held.get("alpha"))
         line = facts.pop("line", None)
         line = None if line is None else Line(*line)
+        curves = facts.pop("curves", None)
+        curves = None if curves is None else Curves.from_dict(curves)
         check = facts.pop("check", None)
         check = None if check is None else ModelCheck.from_dict(check)
         facts = {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
-        whole = {"encoding": encoding, "check": check, "line": line, **maps, **facts}
+        whole = {
+            "encoding": encoding,
+            "check": check,
+            "line": line,
+            "curves": curves,
+            **maps,
+            **facts,
+        }
         return {"phi": torch.from_numpy(phi), **whole}
     except InputError:
         raise

@@ -24,7 +24,7 @@ from gibbsdiff.fourier import half_plane
 from gibbsdiff.inference.marginal import Marginal, Score
 from gibbsdiff.inference.model_error import score_by_rho
 from gibbsdiff.inference.progress import Progress, silent
-from gibbsdiff.inference.quiet import Quiet
+from gibbsdiff.inference.quiet_powers import Quiet
 from gibbsdiff.inference.search import (
     SEARCH,
     Mode,
@@ -33,7 +33,7 @@ from gibbsdiff.inference.search import (
 )
 
 BELOW = 2.0  # of log σ, the lower of two starts
-REACH = 1.0  # rms by which log N of a channel may change in a step
+REACH = 0.5  # rms by which log N of a channel may change in a step
 BENT = (0.05, 0.3)  # how much of that, at least and in parts of it, may not be in proportion
 STILL = 0.05  # rms change of log N that is the last
 SAME = 0.5  # in log power: ends that near are one
@@ -146,25 +146,25 @@ def climb_whole(
     beside: QuietData | None,
     start: Tensor,
     most: int = 8,
-    rough: int = 2,
     progress: Progress = silent,
 ) -> tuple[Mode, Tensor]:
     """The mode of the whole posterior from φ (1, d), and the shares (3, d) of the information on
     each parameter that came from the network, from quiet places and from the prior.
 
-    The first `rough` steps take the denoiser's own word of its error, a third of the cost.
+    All steps ask the derivative of the denoiser for its error: its own word of it, a third of the
+    cost, leads away from where quiet places begin.
     """
     u = ((start - marginal.noise.low) / marginal.width).clamp(0, 1)
     ended = torch.zeros(len(u), dtype=torch.bool)
     calls = 0
     for i in range(most):
         progress(SEARCH, i, most)
-        score = marginal.score(u, probe=i >= rough)
+        score = marginal.score(u)
         calls += marginal.cost
         g, H, _ = _together(marginal, beside, marginal.phi(u), score)
         step, short = next_step(u, g, H, [], NEAR)
         there, change = _moved(marginal, u, step)
-        if i >= rough and (bool(short.all()) or change < STILL):
+        if bool(short.all()) or change < STILL:
             ended = torch.ones_like(ended)
             break
         u = there
@@ -179,12 +179,12 @@ def climb_whole(
     total = torch.linalg.inv(make_positive_definite(H)) * scale
     _, naive, _ = _together(marginal, beside, phi, score, errors=False)
     raw = torch.linalg.inv(make_positive_definite(naive)) * scale
-    part = in_proportion(marginal, u, total)
+    linear, part = total, in_proportion(marginal, u, total)
     total, raw = (part[:, None] * covariance * part for covariance in (total, raw))
     around = marginal.around(phi, probe=False)
     calls += marginal.cost
     mode = Mode(phi, raw, raw, score.at, around, calls, ended)
-    return replace(mode, model_error=total - raw), shares
+    return replace(mode, model_error=total - raw, linear=linear), shares
 
 
 def _moved(marginal: Marginal, u: Tensor, step: Tensor) -> tuple[Tensor, float]:
@@ -244,7 +244,8 @@ def climb_from_both_ends(
     at = noise.names.index("log_sigma") if "log_sigma" in noise.names else 0
     below = above.clone()
     below[:, at] = torch.maximum(below[:, at] - BELOW, noise.low[at])
-    ends = [climb_whole(marginal, None, start, most, progress=progress) for start in (above, below)]
+    starts = (above, below)
+    ends = [climb_whole(marginal, None, start, most, progress=progress) for start in starts]
     upper, lower = (mode for mode, _ in ends)
     calls = upper.calls + lower.calls
     between = ((upper.phi - lower.phi) / width)[0]
@@ -257,7 +258,8 @@ def climb_from_both_ends(
         for node, weight in zip(nodes, weights, strict=True):
             u = (lower.phi - noise.low) / width + (1 + node) / 2 * between
             score = marginal.score(u.clamp(0, 1), probe=False)
-            known = by_score(marginal, marginal.phi(u.clamp(0, 1)), score)
+            phi = marginal.phi(u.clamp(0, 1))
+            known = by_score(marginal, phi, score)
             gain += float(weight / 2 * (known.gradient[0] @ between))
             error = error + weight / 2 * (between @ known.error[0] @ between).clamp(min=0).sqrt()
             calls += marginal.cost

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.check import with_check
+from gibbsdiff.inference.curves import curves_of
 from gibbsdiff.inference.drawing import (
     best_mean,
     drawn_again,
@@ -140,6 +141,7 @@ def _by_marginal(
                 sd,
                 samples=samples.x,
                 noise_power=mean_noise_power(one.observation, at, problem.y.dtype),
+                curves=curves_of(problem.noise, problem.y.shape[-2:], mode, b),
                 model_error=own,
                 box=box,
                 method="marginal",

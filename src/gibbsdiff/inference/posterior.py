@@ -15,6 +15,7 @@ from gibbsdiff import registry
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import from_opponent, half_plane, to_opponent
 from gibbsdiff.inference import netcdf
+from gibbsdiff.inference.curves import Curves
 from gibbsdiff.inference.encoding import Encoding
 from gibbsdiff.inference.line import Line
 from gibbsdiff.inference.model_check import ModelCheck
@@ -41,6 +42,7 @@ class Posterior:
         noise_power: N_φ averaged over draws of φ, or at the mode where a search of the whole
             posterior found it, (R, H, W//2+1): R = 1 where all channels have one
             spectrum, R = C where each opponent channel has its own.
+        curves: The same against |k| with error bars, of a search of the whole posterior.
         average: The plain mean of all draws of x, of chains alone: the paper's estimate.
         model_error: Covariance (d, d) of φ that the network's own error adds, eq. (12).
         box: The prior box (2, d) of φ: lower and upper corner.
@@ -70,6 +72,7 @@ class Posterior:
     average: Tensor | None = None
     samples: Tensor | None = None
     noise_power: Tensor | None = None
+    curves: Curves | None = None
     model_error: Tensor | None = None
     box: Tensor | None = None
     missing: Tensor | None = None

@@ -17,7 +17,7 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.inference.laplace import Density
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.phi_steps import PhiStep
-from gibbsdiff.inference.quiet import Quiet
+from gibbsdiff.inference.quiet_powers import Quiet
 from gibbsdiff.inference.search import Mode
 from gibbsdiff.inference.weights import Sureness
 from gibbsdiff.noise.base import NoiseModel

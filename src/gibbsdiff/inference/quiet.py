@@ -9,13 +9,12 @@ that a small patch does not resolve. In every band of |k| and every channel the 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 import torch
 from torch import Tensor
 
-from gibbsdiff.fourier import Shape, half_plane, radial_bins
+from gibbsdiff.fourier import half_plane
 from gibbsdiff.inference.periodograms import (
     LEAST,
     Patches,
@@ -31,10 +30,10 @@ from gibbsdiff.inference.quiet_law import (
     independent_modes,
     independent_patches,
 )
+from gibbsdiff.inference.quiet_powers import Quiet
 from gibbsdiff.inference.quiet_verdict import FEWEST, verdict
 from gibbsdiff.noise.level import Light, brightness
 from gibbsdiff.noise.level_curves import BY_BRIGHTNESS, LevelCurve
-from gibbsdiff.noise.stationary import Statistic
 
 #: Side of the patches, and the edges in |k| of the groups of modes in each band that they tell.
 BANDS: tuple[tuple[int, tuple[tuple[float, ...], ...]], ...] = (
@@ -50,98 +49,7 @@ BANDS: tuple[tuple[int, tuple[tuple[float, ...], ...]], ...] = (
     (64, ((3 / 64 - 1e-3, 3 / 32 - 1e-3),)),
     (128, ((3 / 128 - 1e-3, 3 / 64 - 1e-3),)),
 )
-#: Luma and chroma: sd of log power at |k| = 0.07 that texture adds, and the power of |k| by which
-#: it falls.
-TEXTURE = ((4.5, 2.2), (1.2, 1.5))
-LEAST_SD = 0.2  # of log power, in any band: noise is never quite what a law says
 UNKNOWN = 6.0  # sd of log power where no noise is told from texture; less by what is gained
-
-
-@dataclass(frozen=True)
-class Quiet:
-    """Noise power by groups of modes, for each of C opponent channels.
-
-    `k` (G,) is |k| of the groups; `modes` (C, G) how many independent modes were averaged; `power`
-    (C, G) their mean power, that of ε/g with g of mean square 1 over the picture; `sd` (C, G) of
-    its logarithm, which all groups of one `band` (G,) have in common. `curve` (n,) has the
-    parameters of its `form`, with their `curve_sd`; `light` (n,) and `level` (n,) have log g² by
-    brightness, without the curve. `flat` (C, G) is about how many patches are flat;
-    `uneven` (C, G) is κ, by which powers scatter from place to place beyond chance.
-    """
-
-    shape: Shape
-    k: Tensor
-    band: Tensor
-    modes: Tensor
-    power: Tensor
-    sd: Tensor
-    flat: Tensor
-    gain: Tensor
-    curve: Tensor
-    curve_sd: Tensor
-    form: LevelCurve
-    light: Tensor
-    level: Tensor
-    trusted: bool
-    reason: str
-    uneven: Tensor
-
-    def statistic(self, spectra: int | None = None) -> Statistic:
-        """What `noise.log_likelihood(phi, …)` takes for the Whittle likelihood of these powers.
-
-        Groups count as many modes as explain their scatter and what the law does not know. The
-        picture's own modes come first and count nothing: families that are normalised over a
-        grid need them.
-
-        Arguments:
-            spectra: 1 sums over channels, for noise that is equal in all of them.
-        """
-        grid = radial_bins(self.shape).k
-        k = grid.with_frequencies(self.k, torch.zeros_like(self.k))
-        counts, P = self.counted, self.counted * self.power
-        if spectra == 1:
-            counts, P = counts.sum(0, keepdim=True), P.sum(0, keepdim=True)
-        before = torch.zeros(len(P), len(grid.weight), dtype=torch.float64)
-        return QuietStatistic(
-            k, torch.cat([before, P], 1)[None], 1, None, torch.cat([before, counts], 1)[None]
-        )
-
-    @property
-    def level_sd(self) -> Tensor:
-        """sd (n,) of the curve: at least what brightness alone leaves open."""
-        return self.curve_sd.clamp(min=torch.tensor(self.form.quiet_sd).to(self.curve_sd))
-
-    @property
-    def counted(self) -> Tensor:
-        """Modes (C, G) of a χ² whose logarithm scatters as much as `power` does: 2/n + m sd² for
-        the m groups of a band, which are wrong together.
-        """
-        together = (self.band[:, None] == self.band).sum(1)
-        # The law of patch powers takes texture that is in all patches for noise: at large scales
-        # more than at small ones, and in luma more than in chroma.
-        texture = torch.stack(
-            [
-                sd * (0.07 / self.k) ** fall
-                for sd, fall in (TEXTURE[c > 0] for c in range(len(self.sd)))
-            ]
-        )
-        unknown = texture.square() + LEAST_SD**2
-        counted = 2 / (2 / self.modes + together * (self.sd**2 + unknown))
-        # Less than one mode tells nothing; but if texture has a hundred times the noise's power,
-        # P/N would heed it all the same.
-        return torch.where(counted < 1, 0.0, counted)
-
-
-@dataclass(frozen=True)
-class QuietStatistic(Statistic):
-    """Powers at frequencies that are no modes of the picture's grid; `counts` (1, R, M)."""
-
-    counts: Tensor = field(default_factory=lambda: torch.zeros(0))
-
-    @property
-    def modes(self) -> Tensor:
-        """How many modes each group stands for."""
-        return self.counts
 
 
 def quiet_patches(

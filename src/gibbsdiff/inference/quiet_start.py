@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, radial_bins
-from gibbsdiff.inference.quiet import Quiet
+from gibbsdiff.inference.quiet_powers import Quiet
 from gibbsdiff.noise.stationary import StationaryNoise
 from gibbsdiff.streams import Streams
 

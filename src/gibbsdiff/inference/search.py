@@ -53,7 +53,8 @@ class Mode:
     `at` is what the score saw at the mode, `around` (B, C, H, W) the sd of x around D there;
     `slopes` (B, d, C, H, W) are ∂D/∂φ, unless images share φ; `calls` were made per problem;
     `ended` (B,) says which searches ended. `model_error` (B, d, d), eq. (12), is there where it was
-    part of the search.
+    part of the search; so is `linear` (B, d, d), the covariance with it that a change of log N in
+    proportion to φ would have, also where it is not.
     """
 
     phi: Tensor
@@ -65,6 +66,7 @@ class Mode:
     ended: Tensor
     slopes: Tensor | None = None
     model_error: Tensor | None = None
+    linear: Tensor | None = None
 
     @property
     def mean(self) -> Tensor:

@@ -18,7 +18,8 @@ from gibbsdiff.inference.encoding import Shared, check_range, observation
 from gibbsdiff.inference.given_level import evened, light_of_map, under_map
 from gibbsdiff.inference.observation import ObservationModel, stationary, taper
 from gibbsdiff.inference.problem import Options, Problem
-from gibbsdiff.inference.quiet import Quiet, quiet_patches
+from gibbsdiff.inference.quiet import quiet_patches
+from gibbsdiff.inference.quiet_powers import Quiet
 from gibbsdiff.inference.quiet_start import RAISED, processed, start_of
 from gibbsdiff.inference.starts import regression_start
 from gibbsdiff.inference.weights import Sureness
@@ -169,6 +170,9 @@ def picture_problem(
         by_quiet = spectrum_by_quiet_places(stationary(noise), quiet)
     camera = quiet is not None and clipped and processed(quiet)
     raised = RAISED if camera else (0.0, 0.0)
+    # A camera's own noise reduction scatters from place to place, as texture does.
+    if quiet is not None and whole and not camera and quiet.by_scatter().believed:
+        quiet = quiet.by_scatter()
     return Problem(
         y,
         noise,

@@ -15,10 +15,13 @@ from gibbsdiff.plots.pages import save
 from gibbsdiff.plots.pictures import filled
 from gibbsdiff.plots.style import GREY, INK, NORMAL, SMALL, VERMILION, tidy
 
+#: Of the interval around the noise.
+BAND = "#d0d0d0"
+
 
 def channel_spectra(posterior: Posterior, path: str | Path | None = None) -> Figure:
     """Amplitude √N(k) of the noise against |k|, beside that of y and of what was taken away, in the
-    input's units: white noise of sd s is a level line at s.
+    input's units: white noise of sd s is a level line at s. A band has 95 % of the posterior of N.
     """
     y, bins = to_opponent(filled(posterior)[None])[0], spectrum_bins(*posterior.mean.shape[-2:])
     residual = y - to_opponent(posterior.mean[None])[0]
@@ -37,6 +40,9 @@ def channel_spectra(posterior: Posterior, path: str | Path | None = None) -> Fig
             mean = radial_average(values.double(), bins).clamp(min=0).numpy()[1:]
             level = posterior.unit * np.sqrt(np.where(mean > 0, mean, np.nan))
             axis.plot(k, level, label=text, color=colour, linewidth=1.2, linestyle=dashes)
+        if (curves := posterior.curves) is not None:
+            ends = (posterior.unit * e[i].sqrt().numpy() for e in curves.interval())
+            axis.fill_between(curves.k.numpy(), *ends, color=BAND, linewidth=0, zorder=0)
         axis.set_xscale("log")
         axis.set_yscale("log")
         tidy(axis)
