@@ -8,6 +8,7 @@ import torch
 import xarray
 
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.curves import Curves
 from gibbsdiff.inference.encoding import Encoding
 from gibbsdiff.inference.line import Line
 from gibbsdiff.inference.model_check import Finding, ModelCheck
@@ -32,6 +33,7 @@ def make():
         average=image / 3,
         samples=rng.normal(2, 3, 19, 23, dtype=torch.float32)[0],
         noise_power=image[:, :, :12].square(),
+        curves=Curves(*(v.abs().double() for v in (image[0, 0], image[0, :3], image[1, :3]))),
         model_error=torch.tensor([[1e-4, 2e-5], [2e-5, 1e-3]], dtype=torch.float64),
         box=torch.tensor([[0.0, -1.0], [1.0, 1.0]], dtype=torch.float64),
         missing=image[0] > 1,
@@ -62,6 +64,8 @@ def equal(one, other):
         return False
     if isinstance(one, torch.Tensor):
         return one.dtype == other.dtype and torch.equal(one, other)
+    if isinstance(one, Curves):
+        return one.as_dict() == other.as_dict()
     if isinstance(one, Encoding):
         plain = (one.zero, one.unit, one.dtype, one.linear) == (
             other.zero,

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from statistics import NormalDist
 from typing import Any
 
 import torch
-from scipy.stats import norm
 from torch import Tensor
 
 from gibbsdiff.fourier import Shape, radial_bins
@@ -38,7 +38,7 @@ class Curves:
 
     def interval(self, share: float = 0.95) -> tuple[Tensor, Tensor]:
         """Lower and upper end (R, M) of N that hold so much of the posterior."""
-        width = float(norm.ppf((1 + share) / 2)) * self.sd
+        width = NormalDist().inv_cdf((1 + share) / 2) * self.sd
         return self.power * torch.exp(-width), self.power * torch.exp(width)
 
     def as_dict(self) -> dict[str, list[Any]]:
