@@ -13,6 +13,7 @@ from gibbsdiff.diffusion.signal import NATURAL, PowerLawSignal
 from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, half_plane, power, to_opponent
+from gibbsdiff.networks.unet import UNet
 from gibbsdiff.noise import PowerLawNoise, SpectralCovariance
 from gibbsdiff.streams import Streams
 
@@ -115,3 +116,29 @@ def test_a_network_must_be_told_the_noise(observed, small):
     _, y, noise = observed()
     with pytest.raises(ValueError, match="descriptor"):
         SpectralDenoiser(small(), NATURAL)(y, SpectralCovariance(noise.power, noise.shape))
+
+
+def test_a_network_for_cameras_leaves_large_scales_to_the_wiener_filter():
+    """Its weights are random here, and move the mean of the picture by nothing; small scales have
+    all of its correction.
+    """
+    shape = (96, 80)
+    network = UNet(3, (16, 16), (1, 1), embedding=16, told=3, level_plane=True)
+    rng = torch.Generator().manual_seed(1)
+    with torch.no_grad():
+        for weight in network.parameters():
+            weight.add_(0.05 * torch.randn(weight.shape, generator=rng))
+    noise = PowerLawNoise().covariance(shape, torch.tensor([[0.1, -0.5]]), torch.float32)
+    z = 0.2 + 0.1 * torch.randn(1, 3, *shape, generator=rng)
+    denoiser = SpectralDenoiser(network, NATURAL)
+    assert denoiser.camera
+    with torch.no_grad():
+        found = denoiser.evaluate(z, noise)
+    wiener = GaussianDenoiser(NATURAL)(z, noise).mean
+    correction = torch.fft.rfft2(to_opponent(found.mean - wiener))
+    own = torch.fft.rfft2(found.heads.correction) * found.wiener.V.sqrt()
+    k = half_plane(shape).k.reshape(shape[0], -1)
+    assert float((found.mean - wiener).mean((-2, -1)).abs().max()) < 1e-6
+    assert float(own[..., 0, 0].abs().min()) > 0.01
+    small = k > 0.03
+    assert torch.allclose(correction[..., small], own[..., small], rtol=1e-3, atol=1e-4)

@@ -13,11 +13,14 @@ from gibbsdiff.diffusion.error_model import NetworkError, by_heads, calibration_
 from gibbsdiff.diffusion.signal import Signal, Wiener, wiener
 from gibbsdiff.diffusion.tweedie import derivative, own_factor
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import filtered, from_opponent, to_opponent
+from gibbsdiff.fourier import Shape, filtered, from_opponent, half_plane, to_opponent
 from gibbsdiff.identity import digest_of
 from gibbsdiff.networks.tiled import Tiled
 from gibbsdiff.networks.unet import Heads, UNet
 from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
+
+#: Scale in pixels above which a network for cameras' pictures corrects nothing.
+LARGEST = 32.0
 
 
 class Evaluation(NamedTuple):
@@ -133,7 +136,8 @@ class SpectralDenoiser(nn.Module, Denoiser):
         network = self.network if self.tile is None else Tiled(self.network, self.tile)
         heads = network(planes, descriptor)
         del planes
-        mean = m + from_opponent(linear + filtered(heads.correction, w.V.sqrt()))
+        correction = filtered(heads.correction, w.V.sqrt() * self._corrected(noise.shape).to(z))
+        mean = m + from_opponent(linear + correction)
         return Evaluation(mean, heads, w)
 
     def _by_heads(self, z: Tensor, noise: SpectralCovariance) -> tuple[Tensor, NetworkError]:
@@ -170,6 +174,18 @@ class SpectralDenoiser(nn.Module, Denoiser):
         if told < rows.shape[1] and not torch.equal(rows, rows[:, :1].expand_as(rows)):
             raise InputError("this network was trained on noise that is equal in all channels")
         return rows[:, :1] if told == 1 else rows.expand(-1, told, -1)
+
+    def _corrected(self, shape: Shape) -> Tensor:
+        """1 - exp(-(2π|k|s)²/2), s = `LARGEST`: how much of its correction F_θ makes in each mode.
+
+        Means over hundreds of pixels hardly have noise, and the Wiener filter knows that. A network
+        that is wrong by a twentieth of the noise's sd in all pixels of a picture, as in dark ones
+        of real cameras, is wrong there by many.
+        """
+        if not self.camera:
+            return torch.ones(())
+        k = half_plane(shape).k.reshape(shape[0], -1)
+        return -torch.expm1(-0.5 * (2 * torch.pi * LARGEST * k).square())
 
     def _level_plane(self, z: Tensor, noise: SpectralCovariance) -> tuple[Tensor, ...]:
         """log g, eq. (15), for a network that takes it."""
