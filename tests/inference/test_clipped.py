@@ -1,9 +1,12 @@
 """Places where noise was cut off, and pictures that were drawn at the ends of the range."""
 
+import io
 import math
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from gibbsdiff.inference.clipped import ENOUGH, hidden_places, made_so, without_noise
 
@@ -44,6 +47,24 @@ def test_dark_places_are_hidden_and_others_are_whole():
     missing[5, 60] = True
     assert torch.equal(hidden_places(y, missing), hidden | missing)
     assert hidden_places((0.5 + 0.05 * noise(1, 3, 64, 64)).clamp(0, 1)) is None
+
+
+@pytest.mark.parametrize("subsampling", ["4:2:0", "4:4:4"])
+def test_a_jpeg_hides_the_same_dark_places(subsampling):
+    """Its chroma is smooth, and hardly a pixel is at 0: it is mean and sd that tell."""
+    x = torch.full((1, 3, 96, 96), 0.5).double()
+    x[..., :16] = 0.0
+    y = (x + 0.08 * noise(1, 3, 96, 96)).clamp(0, 1)
+    pixels = (255 * y[0]).round().to(torch.uint8).permute(1, 2, 0).numpy()
+    file = io.BytesIO()
+    Image.fromarray(pixels).save(file, "JPEG", quality=95, subsampling=subsampling)
+    decoded = torch.from_numpy(np.array(Image.open(file))).permute(2, 0, 1)[None] / 255
+    at_zero = [float((part[..., :12] <= 0).double().mean()) for part in (y, decoded)]
+    assert at_zero[0] > 0.45
+    assert at_zero[1] < 0.35
+    hidden = hidden_places(decoded)
+    assert float(hidden[:, :12].double().mean()) > 0.95
+    assert not bool(hidden[:, 26:].any())
 
 
 def test_a_picture_is_not_hidden_altogether():

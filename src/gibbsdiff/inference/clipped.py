@@ -24,6 +24,7 @@ SIDE = 9  # of a place, that of `brightness`
 BEYOND = 0.25  # of the range, at least, that a source reaches out of it
 AROUND = 5  # pixels, side of what is hidden around a pixel of such a source
 SHARE = 0.3  # of a channel of a place at an end: there t < ½, and half of the power is lost
+NEAR = (1.1, 0.95)  # sd of a place between its mean and an end: the second is that share of white
 ENOUGH = 0.8  # of the picture must be left: with less, what is left is not like the rest
 SOLID = (0.2, 0.5)  # of the picture at an end without a gap: perhaps made so, and surely
 EQUAL, MOST = 0.3, 0.5  # of neighbours: there is no noise between these
@@ -33,13 +34,27 @@ def hidden_places(y: Tensor, missing: Tensor | None = None, full: float = 1.0) -
     """Pixels (H, W) of y (1, C, H, W) on [0, full] that say nothing of the noise: missing, or in a
     place where many are at an end of the range; None if there are none.
     """
-    ends = ((y <= 0) | (y >= full)).double()
-    mean = avg_pool2d(ends, SIDE, 1, SIDE // 2, count_include_pad=False)
-    places = mean.amax(1)[0] > SHARE
-    part = float(places.double().mean())
-    if part == 0 or part > 1 - ENOUGH or made_so(y, full):
+    if made_so(y, full):
         return missing
-    return places if missing is None else places | missing
+    ends = _mean(((y <= 0) | (y >= full)).double()).amax(1)[0]
+    near = _sd_to_the_end(y.double(), full)
+    for places in (ends > SHARE) | (near < NEAR[0]), (ends > SHARE) | (near < NEAR[1]):
+        part = float(places.double().mean())
+        if 0 < part <= 1 - ENOUGH:
+            return places if missing is None else places | missing
+    return missing
+
+
+def _sd_to_the_end(y: Tensor, full: float) -> Tensor:
+    """How many of its own sd the mean of each place (H, W) is away from the nearer end."""
+    mean = _mean(y)
+    sd = (_mean(y.square()) - mean.square()).clamp(min=1e-12).sqrt()
+    return (torch.minimum(mean, full - mean) / sd).amin(1)[0]
+
+
+def _mean(y: Tensor) -> Tensor:
+    """Over each place."""
+    return avg_pool2d(y, SIDE, 1, SIDE // 2, count_include_pad=False)
 
 
 def without_outshining(
