@@ -11,8 +11,10 @@ from gibbsdiff.diffusion.solvers import few_step
 from gibbsdiff.fourier import OPPONENT, half_plane
 from gibbsdiff.inference import marginal as module
 from gibbsdiff.inference.gibbs import Settings, gibbs
+from gibbsdiff.inference.level_score import counted_modes
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.observation import ObservationModel
+from gibbsdiff.inference.told import by_prior
 from gibbsdiff.noise import LevelledNoise, Light, PhotoNoise, PowerLawNoise, WhiteNoise
 from gibbsdiff.noise.covariance import Covariance
 from gibbsdiff.noise.level_curves import AS_GIVEN, BY_COUNTS
@@ -155,6 +157,25 @@ def test_the_score_is_the_gradient_of_the_dense_evidence(monkeypatch, noise, phi
     assert bool(((found.mean(0) - exact).abs() < 4.5 * error + 0.01 * sd).all())
     # One probe misses the score by little beside what y itself leaves open.
     assert float((found.std(0) / sd).max()) < 0.5
+
+
+def test_the_score_of_the_level_has_zero_mean_at_the_truth_whatever_modes_count():
+    """Of a denoiser that may be wrong faint modes count little; over draws of y nothing is left."""
+    shape, light = (8, 8), light_of((8, 8))
+    noise = LevelledNoise(PhotoNoise())
+    faint = (-2.2, -0.5, 2.0, 1.7, -8.0, 0.3, -0.2, -1.0, 5.0, 1.5, -8.0, 0.8, -0.6)
+    phi, denoiser = torch.tensor([faint]).double(), Dense(shape, 3)
+    assert not denoiser.exact
+    observation = ObservationModel(noise, shape, light=light)
+    N = noise.lit(light).covariance(shape, phi).power
+    assert float(counted_modes(N).min()) < 0.2
+    u = (phi - noise.low) / (noise.high - noise.low)
+    found = []
+    for seed in range(60):
+        y = denoiser.observe(noise.lit(light), phi, seed)
+        found.append(Marginal(y, noise, denoiser, observation).score(u).gradient[0, -2:])
+    found = torch.stack(found) - by_prior(Marginal(y, noise, denoiser, observation), phi)[0][0, -2:]
+    assert bool((found.mean(0).abs() < 4 * found.std(0) / len(found) ** 0.5).all())
 
 
 @every_case

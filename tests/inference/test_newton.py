@@ -7,16 +7,11 @@ import torch
 
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
 from gibbsdiff.diffusion.signal import PowerLawSignal
+from gibbsdiff.fourier import REFERENCE, half_plane
 from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.inference.newton import (
-    QuietData,
-    Told,
-    by_prior,
-    climb_whole,
-    in_proportion,
-    told_by,
-)
+from gibbsdiff.inference.newton import climb_whole, in_proportion
 from gibbsdiff.inference.quiet import quiet_patches
+from gibbsdiff.inference.told import QuietData, Told, by_prior, by_score, told_by, trusted
 from gibbsdiff.noise import PhotoNoise
 from gibbsdiff.streams import Streams
 
@@ -86,6 +81,57 @@ def test_the_search_ends_at_the_mode_of_the_exact_posterior(problem):
     assert torch.allclose(shares.sum(0), torch.ones(shares.shape[1]).double())
     assert float(mode.model_error.abs().max()) < 1e-9  # an exact denoiser makes none
     assert "quiet places 0 %" in told_by(shares)
+
+
+class Unsure(GaussianDenoiser):
+    """Exact, but said to be wrong by ρ with this scatter, eq. (12)."""
+
+    exact = False
+
+    def __init__(self, scatter):
+        super().__init__(EXACT.signal)
+        self.scatter = scatter
+
+
+def test_modes_count_by_how_wrong_they_may_be(problem):
+    """None of it: the score itself. Much at the smallest scales: all but those are as they were."""
+    marginal, truth, _ = problem
+    u = (truth - marginal.noise.low) / marginal.width
+    score = marginal.score(u)
+    raw = by_score(marginal, truth, score)
+    one = torch.zeros(1, dtype=torch.int64)
+
+    def told(scatter):
+        unsure = Marginal(marginal.y, marginal.noise, Unsure(scatter))
+        return by_score(unsure, truth, score), trusted(unsure, score.at, scatter, one, 1)[0]
+
+    same, trust = told(1e-12 * torch.eye(24).double())
+    assert torch.allclose(same.gradient, raw.gradient, rtol=1e-6, atol=1e-6)
+    assert torch.allclose(same.information, raw.information, rtol=1e-6)
+    assert float(trust.min()) > 1 - 1e-5
+    small = 1e-12 * torch.eye(24).double()
+    small[7, 7] = 100.0
+    less, trust = told(small)
+    k = half_plane(SHAPE).k.reshape(SHAPE[0], -1)
+    assert float(trust[0][k > REFERENCE[7]].max()) < 0.1
+    assert float(trust[0][(k > 0) & (k < REFERENCE[6])].min()) > 1 - 1e-6
+    assert float(trust[1:].min()) > 1 - 1e-6
+    gone = torch.linalg.eigvalsh((raw.information - less.information)[0])
+    assert float(gone.min()) > -1e-6 * float(gone.max())
+
+
+def test_noise_that_is_too_weak_in_all_modes_is_raised_however_errors_go_together(problem):
+    """Integrated out, a large error in common to all scales may turn a step round."""
+    marginal, truth, _ = problem
+    low = truth.clone()
+    low[0, 0] -= 0.5
+    score = marginal.score((low - marginal.noise.low) / marginal.width)
+    slope = torch.linspace(0.3, 2.0, 24).double()
+    scatter = torch.outer(slope, slope) + 1e-4 * torch.eye(24).double()
+    unsure = Marginal(marginal.y, marginal.noise, Unsure(scatter))
+    found = by_score(unsure, low, score)
+    assert float(found.gradient[0, 0]) > 0
+    assert float(found.gradient[0, 0]) < float(by_score(marginal, low, score).gradient[0, 0])
 
 
 def test_the_prior_alone_tells_its_curvature(problem):

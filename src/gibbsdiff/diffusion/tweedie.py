@@ -63,6 +63,7 @@ def windowed_error(
     window: Tensor | None,
     seed: int = 0,
     g: Tensor | None = None,
+    h: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     r"""D(y), Ê/N of what a window v keeps of the whitened error, (B, C, H, W//2+1), eq. (14), and
     the trace of ∂D/∂y over the channels in every pixel, times v², (B, 1, H, W), eq. (15):
@@ -78,6 +79,7 @@ def windowed_error(
         N: The noise's power, (B, 1 or C, H, W//2+1).
         window: v (B, 1, H, W); None is 1.
         g: The level map, (B, 1, H, W): the error is then that of x/g; None is 1.
+        h: How much each mode counts in the trace, (B, 1 or C, H, W//2+1); None is 1.
     """
     shape, root = (y.shape[-2], y.shape[-1]), N.sqrt()
     u = phases(y, seed)
@@ -99,9 +101,11 @@ def windowed_error(
     size = 1.0 if v is None else v.square().mean((-2, -1), keepdim=True)
     off = (u.conj() * through_window(gone)).real / size
     # By a probe as well, only what s does not say: N^(-½) u would make much of s N^½ u.
-    white, left = (torch.fft.irfft2(q, s=shape, norm="ortho") for q in (u / root, root * gone))
+    counts = torch.ones_like(N) if h is None else h
+    both = (counts * u / root, root * gone)
+    white, left = (torch.fft.irfft2(q, s=shape, norm="ortho") for q in both)
     trace = (white * (left if v is None else v * left)).sum(1, keepdim=True)
-    expected = half_plane(shape).mean(s.flatten(2)).sum((1, 2)).view(-1, 1, 1, 1)
+    expected = half_plane(shape).mean((counts * s).flatten(2)).sum((1, 2)).view(-1, 1, 1, 1)
     trace = trace + (expected if v is None else expected * v.square())
     return mean, through(s, window) + in_bands(off, shape), trace
 

@@ -11,12 +11,13 @@ from torch import Tensor
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.marginal import Marginal
-from gibbsdiff.inference.newton import QuietData, climb_from_both_ends, climb_whole
+from gibbsdiff.inference.newton import climb_from_both_ends, climb_whole
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.quiet import quiet_patches
 from gibbsdiff.inference.quiet_start import start_of
 from gibbsdiff.inference.search import Mode, climb, listen, mode_at, raised_to
+from gibbsdiff.inference.told import QuietData
 from gibbsdiff.inference.windows import Windows, cut
 
 

@@ -6,6 +6,10 @@ With r̃ = (y - D)/g and ε = g ⊙ stationary noise of power N,
 
 by Fisher's identity, as eq. (11) has it for N: the second term is what x - D adds to y - D. Under a
 taper t it is that of t r̃, and a pixel counts share · t²/mean t².
+
+Where noise is next to none Σ₀⁻¹ is large, and a spectrum that is a little wrong there would say
+how the level goes with brightness. So modes have weights h, Σ₀⁻¹ → h Σ₀⁻¹, `counted_modes`: for
+given h the expectation is still zero at the truth, with C the sum over channels of mean h.
 """
 
 from __future__ import annotations
@@ -16,6 +20,13 @@ from torch import Tensor
 from gibbsdiff.fourier import filtered, half_plane, to_opponent
 from gibbsdiff.inference.observation import ObservationModel, stationary
 from gibbsdiff.noise.level import LevelMap, Light
+
+FAINT = 0.03  # of the mean power: modes of so little noise count half
+
+
+def counted_modes(N: Tensor) -> Tensor:
+    """h = N/(N + 0.03 mean N), for a noise of power N (B, 1 or C, H, W//2+1)."""
+    return N / (N + FAINT * N.mean((1, 2, 3), keepdim=True))
 
 
 def slopes_of_level(level: LevelMap, light: Light) -> Tensor:
@@ -37,6 +48,7 @@ def level_score(
     g: Tensor,
     N: Tensor,
     trace: Tensor,
+    h: Tensor,
     slopes: Tensor,
 ) -> Tensor:
     """∂ log p(y | φ) by the curve of each named image, (B, n).
@@ -45,12 +57,15 @@ def level_score(
         residual: y - D, (B, C, H, W).
         g: (B, 1, H, W).
         N: The noise's power, (B, 1 or C, H, W//2+1).
-        trace: Of ∂D/∂y over channels, times the window squared, (B, 1, H, W).
+        trace: Of h ∂D/∂y over channels, times the window squared, (B, 1, H, W).
+        h: How much each mode counts, like N.
         slopes: Of log g, (B, n, H, W).
     """
     shown = to_opponent((residual / g).double())
     t = observation.whole_window(rows)
-    inverse = 1 / N.double()
+    inverse = h.double() / N.double()
+    channels = half_plane(observation.shape).mean(h.double().flatten(2))
+    channels = channels.expand(-1, residual.shape[1], 1).sum(1).view(-1, 1, 1, 1)
     size: Tensor | float = 1.0
     if t is not None:
         mean = (t * shown).sum((-2, -1), keepdim=True) / t.sum((-2, -1), keepdim=True)
@@ -61,7 +76,7 @@ def level_score(
         inverse = inverse * (k > 0)
     share = observation.counted(rows).view(-1, 1, 1, 1)
     seen = (shown * filtered(shown, inverse)).sum(1, keepdim=True) + trace.double()
-    excess = share * seen / size - residual.shape[1] * observation.pixels_counted(rows)
+    excess = share * seen / size - channels * observation.pixels_counted(rows)
     return (slopes * excess).sum((-2, -1))
 
 
@@ -74,6 +89,7 @@ def with_level(
     g: Tensor,
     N: Tensor,
     trace: Tensor,
+    h: Tensor,
     held: Tensor,
     of_spectrum: Tensor,
 ) -> tuple[Tensor, Tensor]:
@@ -98,9 +114,9 @@ def with_level(
     scale = (noise.high - noise.low)[index]
     where = where[:, free] * scale[:, None, None]
     gradient = torch.zeros_like(phi)
-    gradient[:, index] = level_score(observation, rows, residual, g, N, trace, where)
+    gradient[:, index] = level_score(observation, rows, residual, g, N, trace, h, where)
     pixels = observation.shape[0] * observation.shape[1]
-    groups = noise.by_spectrum(noise.grouping(observation.shape).sum(held))[0] / pixels
+    groups = noise.by_spectrum(noise.grouping(observation.shape).sum(h * held))[0] / pixels
     along = torch.einsum("brm,birm->bi", groups, of_spectrum)
     among, between = level_information(
         observation.pixels_counted(rows), where, groups.sum((-2, -1)), along

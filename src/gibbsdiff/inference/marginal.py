@@ -23,7 +23,7 @@ from gibbsdiff.diffusion.error_model import in_every_mode
 from gibbsdiff.diffusion.tweedie import through, windowed_error
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import REFERENCE, Wavevectors, half_plane
-from gibbsdiff.inference.level_score import with_level
+from gibbsdiff.inference.level_score import counted_modes, with_level
 from gibbsdiff.inference.observation import ObservationModel, stationary
 from gibbsdiff.inference.uncertainty import pixel_sd
 from gibbsdiff.inference.weights import check_maps
@@ -126,12 +126,13 @@ class Marginal:
         h, slopes = self.observation.mode_weights(rows), self.slopes(expected.k, phi)[owner]
         both = (held, held) if h is None else (h * held, h.square() * held)
         J, V = (
-            0.5 * torch.einsum("brm,birm,bjrm->bij", self._in_groups(v, rows), slopes, slopes)
+            0.5 * torch.einsum("brm,birm,bjrm->bij", self.in_groups(v, rows), slopes, slopes)
             for v in both
         )
         g = self.gradient(phi, owner, expected)
         if at.g is not None:
-            seen = (self.y[rows] - at.mean, at.g, at.N, known(at.trace), held, slopes)
+            h = self._counted_modes(at.N)
+            seen = (self.y[rows] - at.mean, at.g, at.N, known(at.trace), h, held, slopes)
             more, J = with_level(self.observation, phi[owner], rows, J, *seen)
             g, V = g + sum_by_owner(more, owner, len(u)), J
         J, V = (sum_by_owner(part, owner, len(u)) for part in (J, V))
@@ -160,18 +161,24 @@ class Marginal:
             y, v = self.y[rows[part]], window(rows[part])
             g = level_of(covariance)
             if probed:
-                mean, share, trace = windowed_error(moments, y, N, v, g=g)
+                h = self._counted_modes(N)
+                mean, share, trace = windowed_error(moments, y, N, v, g=g, h=h)
                 share = share - self._bias(share)
             else:
                 mean, share = moments(y)
                 share = share if observation.weights is None else through(share, v)
                 # The same share of the noise everywhere: enough for the first steps.
-                everywhere = half_plane(self.shape).mean(share.flatten(2)).sum((1, 2))
+                counted = (self._counted_modes(N) * share).flatten(2)
+                everywhere = half_plane(self.shape).mean(counted).sum((1, 2))
                 trace = everywhere.view(-1, 1, 1, 1).expand_as(y[:, :1])
                 trace = trace if v is None else trace * v.square()
             seen = (mean, share * N, N)
             parts.append(seen if g is None else (*seen, g.expand_as(y[:, :1]), trace))
         return ScoreAt(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def _counted_modes(self, N: Tensor) -> Tensor:
+        """How much each mode tells of the level: all alike where the denoiser is exact."""
+        return torch.ones_like(N) if self.denoiser.exact else counted_modes(N)
 
     @property
     def noise_error(self) -> NoiseError | None:
@@ -261,7 +268,7 @@ class Marginal:
             return torch.arange(images).repeat(n), torch.arange(n).repeat_interleave(images)
         return torch.arange(n) if problem is None else problem, torch.arange(n)
 
-    def _in_groups(self, values: Tensor, rows: Tensor) -> Tensor:
+    def in_groups(self, values: Tensor, rows: Tensor) -> Tensor:
         """Σ w · values over the channels of a spectrum and groups, as far as windows let them
         count: (B, R, M).
         """

@@ -30,7 +30,6 @@ from gibbsdiff.inference.gibbs import Settings, gibbs
 from gibbsdiff.inference.known import with_known_noise
 from gibbsdiff.inference.laplace import draw_phi
 from gibbsdiff.inference.model_error import model_error
-from gibbsdiff.inference.newton import told_by
 from gibbsdiff.inference.observation import ObservationModel
 from gibbsdiff.inference.posterior import Posterior, mean_noise_power
 from gibbsdiff.inference.problem import (
@@ -43,6 +42,7 @@ from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.search import without_weights
 from gibbsdiff.inference.second_stage import refine
 from gibbsdiff.inference.starts import paper_starts, spread
+from gibbsdiff.inference.told import told_by
 from gibbsdiff.inference.windows import scale_to_whole
 from gibbsdiff.inference.words import doubts
 from gibbsdiff.mcmc import OURS, PAPER
