@@ -1,11 +1,11 @@
 """Blind denoising under synthetic camera noise, with the truth: 24 photographs of 256².
 
-    python benchmarks/camera_noise.py --data DIR [--count 24]
+    python benchmarks/camera_noise.py --data DIR [--count 24] [--first 0]
 
 Noise is drawn by the law that the network for photographs was trained on: a filter for each
 opponent channel, and for every second picture a level that goes with brightness. DIR has the folder
 `imagenet`, whose every 15th picture was never trained on; the first 10 of these chose checkpoints,
-and are left out. Printed: PSNR of the noisy picture, told the noise, and blind
+and are left out, 51 remain. Printed: PSNR of the noisy picture, told the noise, and blind
 (`gibbsdiff.denoise(y, noise="photo")`); the rms error of log N where 1 - Ê/N > ½, and how often the
 95 % interval of a curve, with eq. (12), holds the truth there.
 """
@@ -65,14 +65,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--count", type=int, default=24)
+    parser.add_argument("--first", type=int, default=0, help="of the 51")
     given = parser.parse_args()
     torch.set_num_threads(1)
-    files = sorted((given.data / "imagenet").iterdir())[::15][10:][: given.count]
+    last = given.first + given.count
+    files = sorted((given.data / "imagenet").iterdir())[::15][10:][given.first : last]
     denoiser = load_model("natural")
     rows = []
     print("picture, level, noisy, told, blind, rms of log N, 95 % intervals hold")
     for i, x in enumerate(protocol_images(files, SIDE)):
-        y, told = observe(x[None], i)
+        y, told = observe(x[None], given.first + i)
         with torch.no_grad():
             best = denoiser(y, told).mean
         found = denoise(y[0], noise="photo", model=denoiser, check=False)

@@ -121,6 +121,7 @@ class ObservationModel:
         variance: Tensor | None = None,
         N: Tensor | None = None,
         g: Tensor | None = None,
+        most: float | None = None,
     ) -> Any:
         """What the likelihood needs of ε = y - x. `rows` names the image that each residual is of;
         by default they are all images in order.
@@ -128,6 +129,7 @@ class ObservationModel:
         `variance` (B, C, H, W//2+1) is added to the power: the part of E|ε̂|² not in residual. `N`
         whitens a residual that is weighted; by default the weights' own. Noise with a level map
         needs ε itself, for every g; with one g (B, 1, H, W) given it is the statistic of ε/g.
+        No mode has a power of more than `most` N: of noise itself e^-most of them would.
         """
         if self.levelled and g is None:
             return self._for_every_level(residual, rows)
@@ -142,6 +144,8 @@ class ObservationModel:
         grouping = noise.grouping(self.shape)
         rows = torch.arange(len(residual)) if rows is None else rows
         P, share = self.power(residual, rows, N), self.counted(rows).view(-1, 1, 1)
+        if most is not None and N is not None:
+            P = torch.minimum(P, most * N)
         if variance is not None:
             P = P + variance
         # The mean of a cut field holds what is slower than the cut, not N(0).

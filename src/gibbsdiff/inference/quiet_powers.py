@@ -54,10 +54,22 @@ class Quiet:
         """The same, less the texture that its scatter tells: that in all patches, which the law
         takes for noise, is not as even as noise is.
         """
-        kappa = self.uneven.square()
-        texture = torch.hypot(SCATTERED_SD * kappa, torch.full_like(kappa, SURE_SD))
-        power = self.power * torch.exp(-SCATTERED * kappa)
+        own, doubt = self.uneven.square(), self._with_the_next().square()
+        texture = torch.hypot(SCATTERED_SD * doubt, torch.full_like(doubt, SURE_SD))
+        power = self.power * torch.exp(-SCATTERED * own)
         return replace(self, power=power, texture=texture)
+
+    def _with_the_next(self) -> Tensor:
+        """κ (C, G), or in luma that of the next smaller scale if it is more: texture is there at
+        large scales if it is at small ones, and the scatter of one band may miss it. Not in
+        chroma, which has moiré at small scales alone.
+        """
+        order = list(dict.fromkeys(self.band.tolist()))
+        each = torch.stack([self.uneven[:, self.band == b].amax(1) for b in order], 1)
+        following = torch.cat([each[:, 1:], each[:, -1:]], 1)
+        following[1:] = 0.0
+        index = torch.tensor([order.index(b) for b in self.band.tolist()])
+        return torch.maximum(each, following)[:, index]
 
     @property
     def believed(self) -> bool:

@@ -26,6 +26,7 @@ from gibbsdiff.inference.observation import stationary
 from gibbsdiff.inference.quiet_powers import Quiet
 from gibbsdiff.inference.search import make_positive_definite
 
+MOST = 6.0  # of |y-D|²/N in one mode: a grating or moiré, if it is taken for noise, has hundreds
 SOURCES = ("the network", "quiet places", "the prior")
 
 
@@ -100,7 +101,8 @@ def by_score(marginal: Marginal, phi: Tensor, score: Score, errors: bool = True)
     rows, owner = marginal.rows(len(phi))
     trust = trusted(marginal, score.at, known.scatter, owner, len(phi))
     noise, at = stationary(marginal.noise), score.at
-    seen = marginal.observation.statistic(marginal.y[rows] - at.mean, rows, at.E, at.N, at.g)
+    residual = marginal.y[rows] - at.mean
+    seen = marginal.observation.statistic(residual, rows, at.E, at.N, at.g, most=MOST)
     grouping = noise.grouping(marginal.shape)
     t = noise.by_spectrum(trust)[0] / noise.by_spectrum(torch.ones_like(trust))[0]
     t = (grouping.sum(t) / grouping.k.weight)[owner]
