@@ -27,6 +27,7 @@ from gibbsdiff.inference.quiet_powers import Quiet
 from gibbsdiff.inference.search import make_positive_definite
 
 MOST = 6.0  # of |y-D|²/N in one mode: a grating or moiré, if it is taken for noise, has hundreds
+PROCESSED = 3.0  # times the error of the level by the score: a camera's noise goes with texture
 SOURCES = ("the network", "quiet places", "the prior")
 
 
@@ -87,7 +88,9 @@ class QuietData:
         return Told(g, J, error)
 
 
-def by_score(marginal: Marginal, phi: Tensor, score: Score, errors: bool = True) -> Told:
+def by_score(
+    marginal: Marginal, phi: Tensor, score: Score, errors: bool = True, processed: bool = False
+) -> Told:
     """The denoiser's, without the prior, and its error by eq. (12).
 
     Modes around a reference frequency are wrong together, by ρ q: they count less, by how much
@@ -114,9 +117,13 @@ def by_score(marginal: Marginal, phi: Tensor, score: Score, errors: bool = True)
     information = 0.5 * torch.einsum("brm,birm,bjrm->bij", t * held, slopes, slopes)
     told, information = (sum_by_owner(v, owner, len(phi)) for v in (told, information))
     level = torch.tensor([name in noise.level_names for name in noise.names])
+    # What a spectrum's parameter says of the level falls as what it says of itself.
+    parts = [m.diagonal(dim1=1, dim2=2).clamp(min=1e-12) for m in (information, J)]
+    less = torch.where(level, 1.0, (parts[0] / parts[1]).sqrt())
+    J = less[:, :, None] * J * less[:, None, :]
     both = level[:, None] | level
     g, J = torch.where(level, g, told), torch.where(both, J, information)
-    return Told(g, J, _error_of_level(marginal, score.at, J))
+    return Told(g, J, (PROCESSED if processed else 1.0) ** 2 * _error_of_level(marginal, at, J))
 
 
 def trusted(marginal: Marginal, at: ScoreAt, scatter: Tensor, owner: Tensor, count: int) -> Tensor:
@@ -179,7 +186,8 @@ def together(
     errors: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """g and H of all sources, and their shares of H's diagonal."""
-    told = [by_score(marginal, phi, score, errors)]
+    processed = beside is not None and beside.raised[1] > 0
+    told = [by_score(marginal, phi, score, errors, processed)]
     if beside is not None:
         told.append(beside.tell(marginal, phi))
     parts = [t.tempered() if errors else (t.gradient, t.information) for t in told]
