@@ -156,3 +156,24 @@ def test_a_spectrum_keeps_its_density_on_another_grid():
     small = noise.power(SHAPE, phi)
     assert torch.allclose(large.power[0, 0, ::2, ::2][1:], small[0, 0][1:], rtol=1e-4)  # bins
     assert torch.allclose(large.descriptor, noise.descriptor(SHAPE, phi))
+
+
+def test_a_grating_counts_as_little_more_than_the_modes_that_it_takes():
+    """Noise alone loses e^-6 of its power by the limit; a grating of a hundred times its power in
+    a few modes adds a few per cent, not several times as much.
+    """
+    noise, N = WhiteNoise(), torch.full((1, 1, SHAPE[0], SHAPE[1] // 2 + 1), 0.01).double()
+    observation = ObservationModel(noise, SHAPE, window=taper(SHAPE))
+    eps = noise.draw(SHAPE, [0.1], Streams.batch(1, 40))
+
+    def found(residual, most):
+        nothing = torch.zeros_like(N)
+        P = observation.statistic(residual, None, nothing, N, most=most).P.sum((1, 2))
+        return P / observation.statistic(eps, None, nothing, N).P.sum((1, 2)).mean()
+
+    alone = found(eps, 6.0)
+    error = float(alone.std()) / len(alone) ** 0.5
+    assert float(alone.mean()) == pytest.approx(1 - math.exp(-6), abs=4 * error)
+    grating = 0.3 * torch.cos(2 * torch.pi * 0.3 * torch.arange(SHAPE[1]))
+    assert float(found(eps + grating, None).mean()) > 5
+    assert float(found(eps + grating, 6.0).mean()) < 1.2

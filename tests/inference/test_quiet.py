@@ -1,6 +1,7 @@
 """The noise of quiet places: laws of patch powers by simulation, and known noise found again."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import skimage.data
@@ -241,3 +242,22 @@ def test_texture_in_all_patches_is_told_by_its_scatter():
     sums = [float(q.by_scatter().counted[:, seen].sum()) for q in (alike, uneven)]
     assert sums[1] < 0.1 * sums[0]
     assert sums[0] > float(alike.counted[:, seen].sum())
+
+
+def test_a_band_of_luma_is_doubted_where_the_next_smaller_scale_is_uneven():
+    """What it tells stays, and counts less; chroma is believed band by band."""
+    noise = noisy(WhiteNoise(), [0.04], torch.full((1, 3, 128, 128), 0.5, dtype=torch.float64))
+    even = quiet_patches(noise)
+    bands = list(dict.fromkeys(even.band.tolist()))
+    one = replace(even, uneven=torch.full_like(even.uneven, 0.05))
+    kappa = one.uneven.clone()
+    kappa[:, one.band == bands[2]] = 0.6
+    texture = replace(one, uneven=kappa).by_scatter()
+    before = one.by_scatter()
+    for band, luma, chroma in zip(bands, (1, 1e-9, 1e-9, 1), (1, 1, 1e-9, 1), strict=False):
+        here = one.band == band
+        part = texture.counted[:, here].sum(1) / before.counted[:, here].sum(1).clamp(min=1e-9)
+        assert part.tolist() == pytest.approx([luma, chroma, chroma], abs=1e-6)
+    # The tables are of the same powers but where κ itself is large.
+    same = one.band != bands[2]
+    assert torch.equal(texture.power[:, same], before.power[:, same])
