@@ -89,7 +89,7 @@ class QuietData:
 
 
 def by_score(
-    marginal: Marginal, phi: Tensor, score: Score, errors: bool = True, processed: bool = False
+    marginal: Marginal, phi: Tensor, score: Score, errors: bool = True, raised: float = 0.0
 ) -> Told:
     """The denoiser's, without the prior, and its error by eq. (12).
 
@@ -111,7 +111,7 @@ def by_score(
     t = (grouping.sum(t) / grouping.k.weight)[owner]
     slopes = marginal.slopes(seen.k, phi)[owner]
     log_n = noise.log_spectra(seen.k, phi)[owner]
-    excess = 0.5 * (seen.P * torch.exp(-log_n) - seen.channels * seen.modes)
+    excess = 0.5 * (seen.P * torch.exp(raised - log_n) - seen.channels * seen.modes)
     held = marginal.in_groups((1 - at.E / at.N).clamp(0, 1).square(), rows)
     told = torch.einsum("brm,birm->bi", t * excess, slopes)
     information = 0.5 * torch.einsum("brm,birm,bjrm->bij", t * held, slopes, slopes)
@@ -123,7 +123,7 @@ def by_score(
     J = less[:, :, None] * J * less[:, None, :]
     both = level[:, None] | level
     g, J = torch.where(level, g, told), torch.where(both, J, information)
-    return Told(g, J, (PROCESSED if processed else 1.0) ** 2 * _error_of_level(marginal, at, J))
+    return Told(g, J, (PROCESSED if raised else 1.0) ** 2 * _error_of_level(marginal, at, J))
 
 
 def trusted(marginal: Marginal, at: ScoreAt, scatter: Tensor, owner: Tensor, count: int) -> Tensor:
@@ -186,8 +186,8 @@ def together(
     errors: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """g and H of all sources, and their shares of H's diagonal."""
-    processed = beside is not None and beside.raised[1] > 0
-    told = [by_score(marginal, phi, score, errors, processed)]
+    raised = 0.0 if beside is None else beside.raised[0]
+    told = [by_score(marginal, phi, score, errors, raised)]
     if beside is not None:
         told.append(beside.tell(marginal, phi))
     parts = [t.tempered() if errors else (t.gradient, t.information) for t in told]
