@@ -117,10 +117,12 @@ def by_score(
     information = 0.5 * torch.einsum("brm,birm,bjrm->bij", t * held, slopes, slopes)
     told, information = (sum_by_owner(v, owner, len(phi)) for v in (told, information))
     level = torch.tensor([name in noise.level_names for name in noise.names])
-    # What a spectrum's parameter says of the level falls as what it says of itself.
-    parts = [m.diagonal(dim1=1, dim2=2).clamp(min=1e-12) for m in (information, J)]
-    less = torch.where(level, 1.0, (parts[0] / parts[1]).sqrt())
-    J = less[:, :, None] * J * less[:, None, :]
+    if raised:
+        # What a spectrum's parameter says of the level falls as what it says of itself. Elsewhere
+        # the full coupling is better: it holds a search near where quiet places begin.
+        parts = [m.diagonal(dim1=1, dim2=2).clamp(min=1e-12) for m in (information, J)]
+        less = torch.where(level, 1.0, (parts[0] / parts[1]).sqrt())
+        J = less[:, :, None] * J * less[:, None, :]
     both = level[:, None] | level
     g, J = torch.where(level, g, told), torch.where(both, J, information)
     return Told(g, J, (PROCESSED if raised else 1.0) ** 2 * _error_of_level(marginal, at, J))
