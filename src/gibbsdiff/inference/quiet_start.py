@@ -28,16 +28,17 @@ CANDIDATES = 64
 
 
 def processed(quiet: Quiet) -> bool:
-    """Whether a camera has processed this noise: that of chroma is gone at small scales, which no
-    sensor does, but demosaicing, noise reduction and subsampling do.
+    """Whether a camera has processed this noise: it is gone at small scales in luma and chroma,
+    which no sensor does, but demosaicing and noise reduction do. A JPEG subsamples chroma alone.
     """
     if len(quiet.power) < 3:
         return False
     large, small = (quiet.k > 0.1) & (quiet.k < 0.2), quiet.k > 0.45
     if not bool(large.any() and small.any()):
         return False
-    log_power = torch.log(quiet.power[1:].clamp(min=1e-12))
-    return float(log_power[:, large].mean() - log_power[:, small].mean()) > GONE
+    log_power = torch.log(quiet.power.clamp(min=1e-12))
+    fall = log_power[:, large].mean(1) - log_power[:, small].mean(1)
+    return float(fall[0]) > GONE and float(fall[1:].mean()) > GONE
 
 
 def start_of(

@@ -27,6 +27,7 @@ from gibbsdiff.inference.quiet_powers import Quiet
 from gibbsdiff.inference.search import make_positive_definite
 
 MOST = 6.0  # of |y-D|²/N in one mode: a grating or moiré, if it is taken for noise, has hundreds
+HEARD = 0.5  # of what flat places have less than the picture, by the score, which hears others too
 PROCESSED = 3.0  # times the error of the level by the score: a camera's noise goes with texture
 SOURCES = ("the network", "quiet places", "the prior")
 
@@ -188,7 +189,7 @@ def together(
     errors: bool = True,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """g and H of all sources, and their shares of H's diagonal."""
-    raised = 0.0 if beside is None else beside.raised[0]
+    raised = 0.0 if beside is None else HEARD * beside.raised[0]
     told = [by_score(marginal, phi, score, errors, raised)]
     if beside is not None:
         told.append(beside.tell(marginal, phi))
