@@ -74,7 +74,9 @@ def test_the_checkpoint_with_our_own_kernel(command, checkpoint, picture):
     result = command("denoise", picture, "--model", checkpoint, *short)
     assert result.code == 0, result.stderr
     assert "gibbs (starts from the prior), 1 chains × 4 draws" in result.stdout
-    assert "14 network calls" in result.stdout  # the start, 2 and 4 iterations, 2 calls each
+    # The start, 2 and 4 iterations, 2 calls each; 2 less if noise so weak is given back, which so
+    # short a chain of random weights may come to or not, by how the processor rounds.
+    assert "14 network calls" in result.stdout or "12 network calls" in result.stdout
 
 
 @pytest.mark.parametrize(
