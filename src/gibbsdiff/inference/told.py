@@ -96,7 +96,8 @@ def by_score(
 
     Modes around a reference frequency are wrong together, by ρ q: they count less, by how much
     that is more than chance. What errors have in common over frequencies is not taken off: it was
-    measured on few pictures, and a fit that trusts it moves far to explain a little.
+    measured on few pictures, and a fit that trusts it moves far to explain a little. `raised`, of
+    noise that a camera has processed, is how much more log N the picture has than is heard.
     """
     g, J = score.gradient - by_prior(marginal, phi)[0], score.information
     known = marginal.noise_error
@@ -144,7 +145,7 @@ def trusted(marginal: Marginal, at: ScoreAt, scatter: Tensor, owner: Tensor, cou
     )
     n = C * len(REFERENCE)
     own = scatter[:n, :n].double()
-    sd = own.diagonal().sqrt()
+    sd = own.diagonal().clamp(min=1e-24).sqrt()
     together = (own / sd[:, None] / sd).square().sum(1)
     S = (own.diagonal() * together).reshape(C, -1)
     t = J / (J + moved.square() * S).clamp(min=1e-12)
