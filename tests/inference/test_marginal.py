@@ -15,8 +15,9 @@ from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.laplace import draw_phi
 from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.matrices import raised_to
 from gibbsdiff.inference.potential import fitted, gaussian, resampled, runs_away
-from gibbsdiff.inference.search import find_mode, raised_to
+from gibbsdiff.inference.search import find_mode
 from gibbsdiff.inference.second_stage import refine
 from gibbsdiff.networks.unet import UNet
 from gibbsdiff.noise import (

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from copy import deepcopy
 from itertools import chain
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, NoiseError, as_denoiser
 from gibbsdiff.errors import InputError
-from gibbsdiff.noise.covariance import NoiseCovariance
+from gibbsdiff.noise.covariance import Covariance, NoiseCovariance
+from gibbsdiff.noise.level import LevelMap
+
+#: Numbers of a batch whose estimate is remembered.
+REMEMBERED = 3 * 2**20
 
 
 def on_device(
@@ -31,7 +36,11 @@ def on_device(
 
 
 class _OnDevice(Denoiser):
-    """A denoiser that computes on a device, for callers on the CPU."""
+    """A denoiser that computes on a device, for callers on the CPU.
+
+    It remembers its last two estimates of pictures that are not large: a search ends where weights
+    are made, and where the check looks, and a derivative has a call of its own in between.
+    """
 
     def __init__(self, inner: Denoiser, device: torch.device, dtype: torch.dtype | None) -> None:
         self.inner, self.device, self.dtype = inner, device, dtype
@@ -39,12 +48,19 @@ class _OnDevice(Denoiser):
         self.exact, self.differentiable = inner.exact, inner.differentiable
         self.adaptable, self.scatter = inner.adaptable, inner.scatter
         self.process, self.camera, self.pictures = inner.process, inner.camera, inner.pictures
+        self._last: list[tuple[tuple[Tensor, NoiseCovariance], Estimate]] = []
 
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
         """D on the device, its result brought back to the CPU."""
+        for (z_then, noise_then), found in self._last:
+            if same(z, z_then) and same(noise, noise_then):
+                return found
         mean, error = self.inner(*self._there(z, noise))
         back = None if error is None else error.to("cpu", z.dtype)
-        return Estimate(mean.to("cpu", z.dtype), back)
+        found = Estimate(mean.to("cpu", z.dtype), back)
+        if z.numel() <= REMEMBERED and not z.requires_grad and not torch.is_grad_enabled():
+            self._last = [*self._last[-1:], ((z, noise), found)]
+        return found
 
     def with_derivative_error(self, seed: int = 0) -> Denoiser:
         """The inner denoiser's, on the same device."""
@@ -72,6 +88,18 @@ class _OnDevice(Denoiser):
 
     def _same(self, inner: Denoiser) -> Denoiser:
         return self if inner is self.inner else _OnDevice(inner, self.device, self.dtype)
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two inputs hold the same numbers."""
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one is other or (one.dtype == other.dtype and torch.equal(one, other))
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, Covariance | LevelMap):
+        mine, others = vars(one), vars(other)
+        return all(same(value, others[name]) for name, value in mine.items())
+    return bool(one == other)
 
 
 def _moved(denoiser: Denoiser, device: torch.device, dtype: torch.dtype | None) -> Denoiser:

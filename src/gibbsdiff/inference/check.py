@@ -68,10 +68,17 @@ def is_misfit(f: Finding) -> bool:
 
 
 def with_check(
-    problem: Problem, posterior: Posterior, options: Options, progress: Progress = silent
+    problem: Problem,
+    posterior: Posterior,
+    options: Options,
+    progress: Progress = silent,
+    at: Tensor | None = None,
 ) -> Posterior:
-    """The posterior of a problem of one picture, with the check at the mean of φ; of a large
-    picture it is that of its windows.
+    """The posterior of a problem of one picture, with the check; of a large picture it is that of
+    its windows.
+
+    Arguments:
+        at: φ (1, d) that the picture was denoised with; by default the mean of φ.
     """
     if not options.check:
         return posterior
@@ -81,13 +88,14 @@ def with_check(
         y, keys = windows.parts, [(i,) for i in range(len(windows.parts))]
         stated = observation.stated_on or observation.shape
         observation = replace(windows.local, stated_on=stated)
-    phi = posterior.phi.double().mean((0, 1))[None]
+    if at is None or problem.by_windows:
+        at = posterior.phi.double().mean((0, 1))[None]
     stopped = ModelCheck(None, uncertain("it was interrupted"))
     if posterior.interrupted:
         return replace(posterior, check=stopped)
     try:
         progress("checking the noise model", 0, 1)
-        found = check(observation, problem.denoiser, y, phi, seed=options.seed, keys=keys)
+        found = check(observation, problem.denoiser, y, at, seed=options.seed, keys=keys)
     except KeyboardInterrupt:
         found = stopped
     return replace(posterior, check=found)

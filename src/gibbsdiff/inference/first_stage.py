@@ -11,12 +11,13 @@ from torch import Tensor
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.matrices import raised_to
 from gibbsdiff.inference.newton import climb_from_both_ends, climb_whole
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.quiet import quiet_patches
 from gibbsdiff.inference.quiet_start import start_of
-from gibbsdiff.inference.search import Mode, climb, listen, mode_at, raised_to
+from gibbsdiff.inference.search import Mode, climb, listen, mode_at, mode_by_steps
 from gibbsdiff.inference.told import QuietData
 from gibbsdiff.inference.windows import Windows, cut
 
@@ -75,9 +76,10 @@ def _few(
     rule = problem.listening if own.differentiable and not own.exact else None
     if rule is not None and isinstance(options.weights, str):
         marginal, there = listen(plain, rule, start, max(1, 2 * most // 3), progress)
+        mode = mode_by_steps(marginal, there)
     else:
         marginal, there = weighted, climb(weighted, start, most, progress=progress)
-    mode = mode_at(marginal, there)
+        mode = mode_at(marginal, there)
     above = _above(plain, mode) if problem.picture and not plain.shared else None
     if above is None:
         return marginal, mode

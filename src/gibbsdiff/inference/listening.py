@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.fourier import filtered, from_opponent
-from gibbsdiff.inference.marginal import Marginal, known, level_of
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.score import known, level_of
 from gibbsdiff.inference.weights import Sureness, excess_of
 from gibbsdiff.streams import Streams
 
@@ -22,14 +23,13 @@ def listening(marginal: Marginal, rule: Sureness, phi: Tensor) -> Marginal:
     channels, found = marginal.y.shape[1], []
     for part in marginal.chunks(rows):
         at = phi[owner[part]]
-        covariance, show = marginal.shown(at, rows[part])
+        here = marginal.called(at, rows[part])
+        covariance, show, (mean, error) = here.covariance, here.show, here.estimate
         rng = Streams(marginal.seed, [(*marginal.keys[i], 5) for i in rows[part].tolist()])
-        shown = show(marginal.y[rows[part]])
-        mean, error = marginal.denoiser(shown, covariance)
         own = rule.shown(error, covariance, channels)
         E = known(None if error is None else error.spectrum()) / known(covariance.spectrum())
-        s = E.expand(-1, shown.shape[1], -1, -1)[:, :channels]
-        x = mean if error is None else mean + error.draw(rng, shown.shape[1])
+        s = E.expand(-1, mean.shape[1], -1, -1)[:, :channels]
+        x = mean if error is None else mean + error.draw(rng, mean.shape[1])
         white = rng.normal(channels, *marginal.shape, dtype=marginal.y.dtype)
         N = marginal.observation.take_power(known(covariance.spectrum()))
         eps, g = from_opponent(filtered(white, N.sqrt())), level_of(covariance)

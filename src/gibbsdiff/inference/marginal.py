@@ -11,7 +11,7 @@ those of the places where the network is sure. Everything here happens in the pr
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -25,38 +25,15 @@ from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import REFERENCE, Wavevectors, half_plane
 from gibbsdiff.inference.level_score import counted_modes, with_level
 from gibbsdiff.inference.observation import ObservationModel, stationary
+from gibbsdiff.inference.score import Called, Score, ScoreAt, known, level_of, sum_by_owner
 from gibbsdiff.inference.uncertainty import pixel_sd
 from gibbsdiff.inference.weights import check_maps
 from gibbsdiff.noise.base import NoiseModel
-from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
+from gibbsdiff.noise.covariance import NoiseCovariance
 from gibbsdiff.noise.stationary import Statistic
 from gibbsdiff.streams import Key, Streams
 
 CHUNK = 2**20  # pixels that the denoiser is shown at once
-
-
-class ScoreAt(NamedTuple):
-    """What one call of the denoiser says at some φ: D(y), its error's power Ê, as far as windows
-    and weights keep it, and the noise's power N, all in the channels of y. With a level map g,
-    eq. (15), E and N are those of (x - D)/g and ε/g, and `trace` is that of ∂D/∂y in every pixel.
-    """
-
-    mean: Tensor
-    E: Tensor
-    N: Tensor
-    g: Tensor | None = None
-    trace: Tensor | None = None
-
-
-class Score(NamedTuple):
-    """∂_u log p(u | y) (n, d), the information J of eq. (11) (n, d, d), the score's variance V,
-    which is another where modes are weighted, eq. (14), and what they came from.
-    """
-
-    gradient: Tensor
-    information: Tensor
-    variance: Tensor
-    at: ScoreAt
 
 
 class Marginal:
@@ -113,14 +90,22 @@ class Marginal:
         return torch.minimum(self.noise.low + u * self.width, self.noise.high)
 
     @torch.no_grad()
-    def score(self, u: Tensor, problem: Tensor | None = None, *, probe: bool = True) -> Score:
+    def score(
+        self,
+        u: Tensor,
+        problem: Tensor | None = None,
+        *,
+        probe: bool = True,
+        beyond: Tensor | None = None,
+    ) -> Score:
         """Eq. (11) at u (n, d), for all problems in turn or for the named ones.
 
-        Without a `probe` Ê is the denoiser's own word: a third of the cost.
+        Without a `probe` Ê is the denoiser's own word, half of the cost, and what a probe found
+        `beyond` it at another φ nearby.
         """
         rows, owner = self.rows(len(u), problem)
         phi = self.phi(u)
-        at = self.score_at(phi[owner], rows, probe)
+        at = self.score_at(phi[owner], rows, probe, beyond)
         expected = self.observation.statistic(self.y[rows] - at.mean, rows, at.E, at.N, at.g)
         held = (1 - at.E / at.N).clamp(0, 1).square()
         h, slopes = self.observation.mode_weights(rows), self.slopes(expected.k, phi)[owner]
@@ -139,8 +124,10 @@ class Marginal:
         return Score(g, J, V, at)
 
     @torch.no_grad()
-    def score_at(self, phi: Tensor, rows: Tensor, probe: bool = True) -> ScoreAt:
-        """One call for each of the named images, at its own φ."""
+    def score_at(
+        self, phi: Tensor, rows: Tensor, probe: bool = True, beyond: Tensor | None = None
+    ) -> ScoreAt:
+        """One call for each of the named images, at its own φ; two with a probe."""
         observation = self.observation
         window = observation.whole_window
         # What is exact needs a probe only where a window sees parts of the picture.
@@ -148,33 +135,45 @@ class Marginal:
         probed = probe and own.differentiable and not (own.exact and observation.weights is None)
         parts = []
         for part in self.chunks(rows):
-            covariance, show = self.shown(phi[part], rows[part])
-            N = observation.take_power(known(covariance.spectrum()))
-
-            def moments(y: Tensor, covariance=covariance, show=show, N=N) -> tuple[Tensor, Tensor]:  # type: ignore[no-untyped-def]
-                shown = show(y)
-                mean, error = own(shown, covariance)
-                E = known(None if error is None else error.spectrum())
-                E = observation.take_power(E.expand(-1, shown.shape[1], -1, -1))
-                return observation.take(mean), E / N
-
+            here = self.called(phi[part], rows[part])
+            N = observation.take_power(known(here.covariance.spectrum()))
             y, v = self.y[rows[part]], window(rows[part])
-            g = level_of(covariance)
+            g = level_of(here.covariance)
+            mean, s = here.mean, here.E / N
+            said = s if observation.weights is None else through(s, v)
             if probed:
-                h = self._counted_modes(N)
-                mean, share, trace = windowed_error(moments, y, N, v, g=g, h=h)
+                share, trace = windowed_error(
+                    here.mean_of, mean, s, y, N, v, g=g, h=self._counted_modes(N)
+                )
                 share = share - self._bias(share)
             else:
-                mean, share = moments(y)
-                share = share if observation.weights is None else through(share, v)
+                share = said if beyond is None else said + beyond[part]
                 # The same share of the noise everywhere: enough for the first steps.
                 counted = (self._counted_modes(N) * share).flatten(2)
                 everywhere = half_plane(self.shape).mean(counted).sum((1, 2))
                 trace = everywhere.view(-1, 1, 1, 1).expand_as(y[:, :1])
                 trace = trace if v is None else trace * v.square()
-            seen = (mean, share * N, N)
+            seen = (mean, share * N, N, here.around, share - said)
             parts.append(seen if g is None else (*seen, g.expand_as(y[:, :1]), trace))
         return ScoreAt(*(torch.cat(column) for column in zip(*parts, strict=True)))
+
+    def called(self, phi: Tensor, rows: Tensor) -> Called:
+        """What the denoiser says of the named images, each at its own φ."""
+        observation, own = self.observation, self.denoiser
+        covariance, show = self.shown(phi, rows)
+        shown = show(self.y[rows])
+        held = covariance.held(shown)
+
+        def mean_of(y: Tensor) -> Tensor:
+            return observation.take(own(show(y), held).mean)
+
+        mean, error = own(shown, covariance)
+        E = known(None if error is None else error.spectrum()).expand(-1, shown.shape[1], -1, -1)
+        sd = pixel_sd(observation, error, shown.shape[1])
+        taken = observation.take(mean)
+        around = torch.full_like(taken, torch.nan) if sd is None else sd
+        E = observation.take_power(E)
+        return Called(covariance, taken, E, around, mean_of, show, (mean, error))
 
     def _counted_modes(self, N: Tensor) -> Tensor:
         """How much each mode tells of the level: all alike where the denoiser is exact."""
@@ -276,22 +275,3 @@ class Marginal:
         counts = 1.0 if self.observation.window is None else (grouping.k.k > 0)
         sums = grouping.sum(self.noise.by_spectrum(values)[0])
         return sums * self.observation.counted(rows).view(-1, 1, 1) * counts
-
-
-def sum_by_owner(values: Tensor, owner: Tensor, count: int) -> Tensor:
-    """Sums of the rows that belong to one problem."""
-    out = values.new_zeros(count, *values.shape[1:])
-    return out.index_add_(0, owner, values)
-
-
-def level_of(covariance: NoiseCovariance) -> Tensor | None:
-    """g of eq. (15), if there is one."""
-    level = covariance.level_map if isinstance(covariance, SpectralCovariance) else None
-    return None if level is None else level.g
-
-
-def known(part: Tensor | None) -> Tensor:
-    """A part of an error that must be there."""
-    if part is None:
-        raise InputError("the marginal method needs a denoiser whose error has a spectrum")
-    return part

@@ -13,7 +13,8 @@ from torch import Tensor
 
 from gibbsdiff.diffusion.calibration import overlap
 from gibbsdiff.fourier import between_references, half_plane
-from gibbsdiff.inference.marginal import Marginal, ScoreAt, sum_by_owner
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.score import ScoreAt, sum_by_owner
 from gibbsdiff.inference.search import Mode
 
 

@@ -15,14 +15,11 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.fourier import half_plane
-from gibbsdiff.inference.marginal import Marginal, Score
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.matrices import make_positive_definite
 from gibbsdiff.inference.progress import Progress, silent
-from gibbsdiff.inference.search import (
-    SEARCH,
-    Mode,
-    make_positive_definite,
-    next_step,
-)
+from gibbsdiff.inference.score import Score
+from gibbsdiff.inference.search import SEARCH, Mode, next_step
 from gibbsdiff.inference.told import QuietData, by_score, together
 
 BELOW = 2.0  # of log σ, the lower of two starts
@@ -88,9 +85,7 @@ def climb_whole(
     raw = torch.linalg.inv(make_positive_definite(naive)) * scale
     linear, part = total, in_proportion(marginal, u, total)
     total, raw = (part[:, None] * covariance * part for covariance in (total, raw))
-    around = marginal.around(phi, probe=False)
-    calls += marginal.cost
-    mode = Mode(phi, raw, raw, score.at, around, calls, torch.full((len(u),), ended))
+    mode = Mode(phi, raw, raw, score.at, score.at.around, calls, torch.full((len(u),), ended))
     return replace(mode, model_error=total - raw, linear=linear), shares
 
 

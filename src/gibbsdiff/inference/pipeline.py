@@ -14,6 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
+from gibbsdiff.diffusion.correlated import Correlated
 from gibbsdiff.errors import InputError
 from gibbsdiff.inference.check import with_check
 from gibbsdiff.inference.curves import curves_of
@@ -68,14 +69,18 @@ def infer(
             if found[-1].interrupted:
                 break
         return found
-    begun = time.perf_counter()
+    begun, at = time.perf_counter(), None
     if problem.known is not None:
         found = with_known_noise(problem, options, progress)
     elif options.method == "marginal":
-        found = _by_marginal(problem, options, search(problem, options, progress), progress)
+        searched = search(problem, options, progress)
+        found, at = _by_marginal(problem, options, searched, progress), searched.mode.called
     else:
         found = _by_chains(problem, options, progress)
-    found = [with_check(problem.rows([b]), p, options, progress) for b, p in enumerate(found)]
+    found = [
+        with_check(problem.rows([b]), p, options, progress, None if at is None else at[b : b + 1])
+        for b, p in enumerate(found)
+    ]
     seconds = (time.perf_counter() - begun) / len(found)
     return [given_back(replace(p, seconds=seconds), problem.least_level) for p in found]
 
@@ -125,8 +130,15 @@ def _by_marginal(
             box, there = box * scale, there * scale
             height, width = found.windows.local.shape
             how.append(f"φ from {len(found.windows.parts)} windows of {height}×{width}")
+        at = mode.phi[b : b + 1] if mode.called is None else mode.called[b : b + 1]
+        if problem.correlated:
+            one = replace(one, denoiser=Correlated(one.denoiser))
+            how.append("luma by what chroma tells of its noise")
         if options.best:
-            mean, extra = best_mean(one, mode.phi[b : b + 1], options.seed), extra + 8
+            mean, extra = best_mean(one, at, options.seed), extra + 8 * (1 + problem.correlated)
+        elif problem.correlated:
+            mean, own_sd = image_at(one, at, options.seed)
+            sd, extra = sd if own_sd is None else own_sd, extra + 1
         drawing = options if not interrupted else replace(options, samples=0)
         samples = samples_around(one, phi, mode.phi[b : b + 1], found.denoiser, drawing, progress)
         interrupted = interrupted or samples.interrupted  # those of the next image, too

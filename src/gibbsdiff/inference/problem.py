@@ -74,6 +74,7 @@ class Problem:
         told: φ (1, d) and its covariance (1, d, d) from y alone, where that is better than any
             search.
         raised: Mean and sd of how much more the whole picture has than quiet places, in log power.
+        correlated: Noise of luma and of green chroma go together, as cameras make it, eq. (17).
         least_level: The weakest noise that the denoiser knows; a picture with less is given back as
             it is.
         noiseless: Most neighbours in y are equal: it is given back at once, without a search.
@@ -99,6 +100,7 @@ class Problem:
     quiet: Quiet | None = None
     told: tuple[Tensor, Tensor] | None = None
     raised: tuple[float, float] = (0.0, 0.0)
+    correlated: bool = False
     whole: bool = False
     least_level: float = 0.0
     noiseless: bool = False

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.inference.listening import listening
-from gibbsdiff.inference.marginal import Marginal, Score, ScoreAt
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.matrices import make_positive_definite
 from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.score import Score, ScoreAt
 from gibbsdiff.inference.weights import Sureness
 
 SEARCH = "searching for the noise"
@@ -21,7 +23,10 @@ REACH = 0.3  # longest step of the search, in prior widths
 Near = tuple[float, float]
 """How short the last step of a search is, in sd and in prior widths."""
 NEAR: Near = (0.05, 5e-4)
-ROUGH: Near = (0.5, 0.02)  # good enough to see where the network is sure
+ROUGH: Near = (6.0, 0.02)  # good enough to see where the network is sure
+LAST: Near = (0.5, 5e-3)  # of weighted scores, whose steps leave a tenth of the way
+LEAST = 0.02  # sd that a step is long from which H is seen
+SLACK = 0.92, 0.8  # H over J where one score was made, the mean of 24 pictures, and at least
 ROUNDS = 2  # of weights, at most
 FAR = 8.0  # standard deviations from where weights were made, beyond which they are made anew
 
@@ -30,19 +35,22 @@ Visited = tuple[Tensor, Tensor]
 
 
 class Climbed(NamedTuple):
-    """Where a search came to: φ (B, d), which searches ended there, the calls made, and the
-    information J (B, d, d) in the unit box.
+    """Where a search came to: φ (B, d), which searches ended there, the calls made, the last score
+    before the last step, with its φ `called`, and the `past` of all of them.
     """
 
     phi: Tensor
     ended: Tensor
     calls: int
-    information: Tensor
+    score: Score
+    called: Tensor
+    past: list[Visited]
 
     def far_from(self, marginal: Marginal, phi: Tensor) -> bool:
         """Whether any φ moved by more than `FAR` standard deviations since."""
         u = (self.phi - phi) / marginal.width
-        return bool((torch.einsum("bi,bij,bj->b", u, self.information, u) > FAR**2).any())
+        J = self.score.information
+        return bool((torch.einsum("bi,bij,bj->b", u, J, u) > FAR**2).any())
 
 
 @dataclass(frozen=True)
@@ -52,9 +60,10 @@ class Mode:
 
     `at` is what the score saw at the mode, `around` (B, C, H, W) the sd of x around D there;
     `slopes` (B, d, C, H, W) are ∂D/∂φ, unless images share φ; `calls` were made per problem;
-    `ended` (B,) says which searches ended. `model_error` (B, d, d), eq. (12), is there where it was
-    part of the search; so is `linear` (B, d, d), the covariance with it that a change of log N in
-    proportion to φ would have, also where it is not.
+    `ended` (B,) says which searches ended; `called` (B, d) is the φ that D belongs to, where that
+    is not the mode itself. `model_error` (B, d, d), eq. (12), is there where it was part of the
+    search; so is `linear` (B, d, d), the covariance with it that a change of log N in proportion to
+    φ would have, also where it is not.
     """
 
     phi: Tensor
@@ -67,6 +76,7 @@ class Mode:
     slopes: Tensor | None = None
     model_error: Tensor | None = None
     linear: Tensor | None = None
+    called: Tensor | None = None
 
     @property
     def mean(self) -> Tensor:
@@ -90,13 +100,19 @@ def climb(
     most: int = 20,
     *,
     roughly: bool = False,
+    one_probe: bool = False,
     progress: Progress = silent,
     stage: str = SEARCH,
     done: int = 0,
     total: int | None = None,
 ) -> Climbed:
     """From φ (B, d), or the middle of the box, by J⁻¹g with secant corrections, at most `most`
-    steps; `roughly`: by the denoiser's own word of its error, to half a standard deviation.
+    steps.
+
+    Arguments:
+        roughly: By the denoiser's own word of its error, until a step is short of six sd.
+        one_probe: What a probe finds beyond that word is found once, at the first step, and again
+            where φ has moved by more than `FAR` sd.
     """
     d = len(marginal.noise.parameters)
     u = torch.full((marginal.problems, d), 0.5, dtype=torch.float64)
@@ -108,20 +124,28 @@ def climb(
         )
     ended = torch.zeros(len(u), dtype=torch.bool)
     past: list[Visited] = []
-    near = ROUGH if roughly else NEAR
+    near = ROUGH if roughly else LAST if one_probe else NEAR
+    beyond, probed_at = None, u
     for step_number in range(most):
         progress(stage, done + step_number, total or most)
-        score = marginal.score(u, probe=not roughly)
+        probe = not roughly and (beyond is None or not one_probe)
+        score = marginal.score(u, probe=probe, beyond=beyond)
         past.append((u, score.gradient))
         J = with_prior(marginal, score.information)
+        if probe:
+            beyond, probed_at = score.at.beyond, u
         step, short = next_step(u, score.gradient, J, past[-d - 1 :], near)
         # The step that is found to be short is still taken: it costs nothing.
         u = torch.where(ended[:, None], u, (u + step).clamp(0, 1))
         ended = ended | short
         if bool(ended.all()):
             break
+        off = u - probed_at
+        if bool((torch.einsum("bi,bij,bj->b", off, J, off) > FAR**2).any()):
+            beyond = None
     progress(stage, done + most, total or most)
-    return Climbed(marginal.phi(u), ended, len(past) * marginal.cost, score.information)
+    calls = len(past) * marginal.cost
+    return Climbed(marginal.phi(u), ended, calls, score, marginal.phi(past[-1][0]), past)
 
 
 def listen(
@@ -138,9 +162,9 @@ def listen(
     spent = here.calls
     told: dict[str, Any] = {"progress": progress, "stage": LISTEN, "total": ROUNDS * most}
     for i in range(ROUNDS):
-        marginal = listening(plain, rule, here.phi)
-        there = climb(marginal, here.phi, most, done=i * most, **told)
-        spent += there.calls + 2 * plain.cost
+        marginal = listening(plain, rule, here.called)
+        there = climb(marginal, here.phi, most, one_probe=True, done=i * most, **told)
+        spent += there.calls + plain.cost
         if not there.far_from(plain, here.phi):
             break
         here = there
@@ -157,7 +181,7 @@ def find_mode(
 
 def mode_at(marginal: Marginal, found: Climbed) -> Mode:
     """The mode that was found: d + 1 scores for the covariance, and a call for the sd of pixels."""
-    phi, ended, calls, _ = found
+    phi, ended, calls = found.phi, found.ended, found.calls
     u = (phi - marginal.noise.low) / marginal.width
     information, here, slopes = _observed_information(marginal, u)
     around = marginal.around(phi)
@@ -169,6 +193,27 @@ def mode_at(marginal: Marginal, found: Climbed) -> Mode:
         V = V / marginal.width[:, None] / marginal.width
         covariance = inverse @ V @ inverse
     return Mode(phi, covariance, inverse, here.at, around, calls, ended, slopes)
+
+
+def mode_by_steps(marginal: Marginal, found: Climbed) -> Mode:
+    """The mode that was found, without another call: H = κJ, κ by how much the score changed over
+    the last step of the search; D and the sd of pixels are those of the last call, at most half
+    an sd away if the search ended.
+    """
+    score = found.score
+    J = make_positive_definite(with_prior(marginal, score.information))
+    kappa = torch.full((len(J),), SLACK[0], dtype=J.dtype)
+    for (u0, g0), (u1, g1) in pairwise(found.past[-2:]):
+        along = torch.einsum("bi,bij,bj->b", u1 - u0, J, u1 - u0)
+        seen = ((u1 - u0) * (g0 - g1)).sum(1) / along.clamp(min=1e-12)
+        kappa = torch.where(along > LEAST**2, seen, kappa)
+    H = kappa.clamp(SLACK[1], 1)[:, None, None] * J
+    scale = marginal.width[:, None] * marginal.width
+    inverse = torch.linalg.inv(H) * scale
+    V = with_prior(marginal, make_positive_definite(score.variance)) / scale
+    covariance = inverse if marginal.plain else inverse @ V @ inverse
+    mode = Mode(found.phi, covariance, inverse, score.at, score.at.around, found.calls, found.ended)
+    return replace(mode, called=found.called)
 
 
 def _observed_information(marginal: Marginal, u: Tensor) -> tuple[Tensor, Score, Tensor | None]:
@@ -239,22 +284,3 @@ def next_step(
         short[b] = length < near[1] and float((step @ J @ step).sqrt()) < near[0]
         steps[b, free] = step * min(1.0, REACH / max(length, 1e-12))
     return steps, short
-
-
-def make_positive_definite(matrix: Tensor, least: Tensor | None = None) -> Tensor:
-    """A symmetric matrix made positive definite: eigenvalues below a floor are raised to it."""
-    values, vectors = torch.linalg.eigh((matrix + matrix.mT) / 2)
-    floor = 1e-10 * values.abs().amax(-1, keepdim=True) + 1e-12
-    if least is not None:
-        floor = torch.maximum(floor, torch.linalg.eigvalsh(least).amin(-1, keepdim=True))
-    return (vectors * torch.maximum(values, floor).unsqueeze(-2)) @ vectors.mT
-
-
-def raised_to(H: Tensor, floor: Tensor) -> Tensor:
-    """The matrix nearest to H (B, d, d), in the metric of `floor`, with H - floor ≥ 0."""
-    L = torch.linalg.cholesky(floor)
-    inner = torch.linalg.solve_triangular(L, H, upper=False)
-    inner = torch.linalg.solve_triangular(L, inner.mT, upper=False)
-    values, vectors = torch.linalg.eigh((inner + inner.mT) / 2)
-    raised = (vectors * values.clamp(min=1)[:, None, :]) @ vectors.mT
-    return L @ raised @ L.mT

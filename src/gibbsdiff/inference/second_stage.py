@@ -8,8 +8,9 @@ import torch
 
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.diffusion.solvers import Sampler
-from gibbsdiff.inference.marginal import Marginal, sum_by_owner
+from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.progress import Progress, silent
+from gibbsdiff.inference.score import sum_by_owner
 from gibbsdiff.inference.search import Mode
 from gibbsdiff.noise.stationary import Statistic
 from gibbsdiff.streams import Streams

@@ -195,6 +195,7 @@ def picture_problem(
         quiet=quiet,
         told=by_quiet,
         raised=raised,
+        correlated=camera and y.shape[1] == 3,
         whole=whole,
         least_level=LEAST_LEVEL if on_unit_range else 0.0,
         noiseless=on_unit_range and clipped and not known and without_noise(y, full),

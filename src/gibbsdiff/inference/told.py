@@ -21,10 +21,11 @@ from torch import Tensor
 from gibbsdiff.diffusion.calibration import overlap
 from gibbsdiff.diffusion.error_model import in_every_mode
 from gibbsdiff.fourier import REFERENCE, between_references, half_plane
-from gibbsdiff.inference.marginal import Marginal, Score, ScoreAt, sum_by_owner
+from gibbsdiff.inference.marginal import Marginal
+from gibbsdiff.inference.matrices import make_positive_definite
 from gibbsdiff.inference.observation import stationary
 from gibbsdiff.inference.quiet_powers import Quiet
-from gibbsdiff.inference.search import make_positive_definite
+from gibbsdiff.inference.score import Score, ScoreAt, sum_by_owner
 
 MOST = 6.0  # of |y-D|²/N in one mode: a grating or moiré, if it is taken for noise, has hundreds
 HEARD = 0.5  # of what flat places have less than the picture, by the score, which hears others too

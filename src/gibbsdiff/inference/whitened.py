@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from torch.nn.functional import pad, unfold
 from gibbsdiff.diffusion.calibration import overlap
 from gibbsdiff.diffusion.denoiser import Denoiser, NoiseError
 from gibbsdiff.diffusion.error_model import in_every_mode
-from gibbsdiff.diffusion.tweedie import in_bands, phases, through
+from gibbsdiff.diffusion.tweedie import along, in_bands, phases, through
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import (
     REFERENCE,
@@ -124,30 +124,31 @@ def _call(
     level = covariance.level_map
     g = torch.ones_like(y[:, :1]) if level is None else level.g.to(y).expand_as(y[:, :1])
 
-    def moments(at: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-        shown = observation.show(at, covariance, Streams(seed, [(*key, 1)]))
-        mean, error = denoiser(shown, covariance)
-        parts = [] if error is None else [error.spectrum(), error.pixel_variance()]
-        taken = [
-            observation.take_power(p.expand(-1, shown.shape[1], -1, -1))
-            for p in parts
-            if p is not None
-        ]
-        if len(taken) < 2:
-            raise InputError("the check needs a denoiser whose error has a spectrum and a map")
-        return observation.take(mean), (taken[0], taken[1])
+    def show(at: Tensor) -> Tensor:
+        return observation.show(at, covariance, Streams(seed, [(*key, 1)]))
 
+    shown = show(y)
+    mean, error = denoiser(shown, covariance)
+    parts = [] if error is None else [error.spectrum(), error.pixel_variance()]
+    taken = [
+        observation.take_power(p.expand(-1, shown.shape[1], -1, -1)) for p in parts if p is not None
+    ]
+    if len(taken) < 2:
+        raise InputError("the check needs a denoiser whose error has a spectrum and a map")
+    mean, (E, e) = observation.take(mean), taken
     shape = (y.shape[-2], y.shape[-1])
     u = phases(y, seed).to(torch.complex128)
     b = torch.fft.irfft2(u * N.sqrt(), s=shape, norm="ortho")
     moved = None
     if denoiser.differentiable and not denoiser.exact:
-        probe = (g * from_opponent(b)).to(y)
-        found: Any = torch.func.jvp(moments, (y,), (probe.contiguous(),), has_aux=True)
-        mean, along, (E, e) = found
-        moved = to_opponent((along / g).double())
-    else:
-        mean, (E, e) = moments(y)
+        held = covariance.held(shown)
+        there = along(
+            lambda at: observation.take(denoiser(show(at), held).mean),
+            mean,
+            y,
+            (g * from_opponent(b)).to(y),
+        )
+        moved = to_opponent((there / g).double())
     return Call(mean, E.double() / N, e.double(), N, g.double(), b, moved)
 
 

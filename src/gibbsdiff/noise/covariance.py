@@ -69,6 +69,12 @@ class NoiseCovariance(Covariance):
     def rows(self, index: Tensor) -> NoiseCovariance:
         """The covariances of some images of the batch."""
 
+    def held(self, z: Tensor) -> NoiseCovariance:
+        """The same, with what a network takes from its input z beside it held constant, eq. (15):
+        for differences of calls around z.
+        """
+        return self
+
 
 @dataclass(frozen=True)
 class SpectralCovariance(NoiseCovariance):
@@ -131,6 +137,11 @@ class SpectralCovariance(NoiseCovariance):
             shape_parameters=None if phi is None else phi[index],
             level_map=None if level is None else level.rows(index),
         )
+
+    def held(self, z: Tensor) -> SpectralCovariance:
+        """The level map as z shows it."""
+        level = self.level_map
+        return self if level is None else replace(self, level_map=level.held(z))
 
     def _mean_power(self) -> Tensor:
         """(B, C or 1, 1), float64."""

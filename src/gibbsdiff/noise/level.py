@@ -60,13 +60,15 @@ class LevelMap:
     """g (1 or B, 1, H, W) of the images of a batch.
 
     If g goes with the brightness, log g = form(curve, l) - offset, with `curve` (B, n) the values
-    of its parameters, and `offset` (B,).
+    of its parameters, and `offset` (B,). `plane` (B, 1, H, W) is what a network is shown, whatever
+    its input, where that is held constant.
     """
 
     g: Tensor
     curve: Tensor | None = None
     offset: Tensor | None = None
     form: LevelCurve = BY_BRIGHTNESS
+    plane: Tensor | None = None
 
     @classmethod
     def by_light(cls, curve: Tensor, light: Light, form: LevelCurve = BY_BRIGHTNESS) -> LevelMap:
@@ -80,6 +82,8 @@ class LevelMap:
 
     def shown(self, z: Tensor) -> Tensor:
         """log g as a network sees it in its input z (B, C, H, W): held constant under ∂/∂z."""
+        if self.plane is not None:
+            return self.plane
         if self.curve is None or self.offset is None:
             log_g = self.g.log().expand(len(z), -1, -1, -1)
         else:
@@ -89,6 +93,10 @@ class LevelMap:
             log_g = flat.reshape(light.shape)
         return log_g.clamp(-LARGEST, LARGEST)
 
+    def held(self, z: Tensor) -> LevelMap:
+        """The same for inputs near z, which are all shown what z is."""
+        return replace(self, plane=self.shown(z))
+
     def rows(self, index: Tensor) -> LevelMap:
         """Those of some images of the batch."""
         return LevelMap(
@@ -96,6 +104,7 @@ class LevelMap:
             None if self.curve is None else self.curve[index],
             None if self.offset is None else self.offset[index],
             self.form,
+            None if self.plane is None else self.plane[index],
         )
 
     def to(
@@ -111,6 +120,7 @@ class LevelMap:
             g=self.g.to(device=device, dtype=dtype),
             curve=moved(self.curve),
             offset=moved(self.offset),
+            plane=moved(self.plane),
         )
 
 

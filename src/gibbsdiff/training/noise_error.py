@@ -24,8 +24,9 @@ from gibbsdiff.diffusion.denoiser import NoiseError
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.fourier import REFERENCE, between_references, half_plane
 from gibbsdiff.inference.listening import listening
-from gibbsdiff.inference.marginal import Marginal, ScoreAt
+from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.model_error import score_by_rho
+from gibbsdiff.inference.score import ScoreAt
 from gibbsdiff.inference.weights import Sureness
 from gibbsdiff.noise.families import PowerLawNoise
 from gibbsdiff.noise.stationary import StationaryNoise
