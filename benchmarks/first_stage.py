@@ -3,8 +3,9 @@
     python benchmarks/first_stage.py
 
 One run, one thread each, taking turns. The first stage is `gibbsdiff.denoise`, blind: the
-regression's start, the search for the mode, the Laplace covariance and the denoised picture. Fails
-if it needs more than 12 calls or is slower than BM3D. CPU seconds are judged, since they do not
+regression's start, the search for the mode, the Laplace covariance, the denoised picture and the
+check of the noise's model. Fails
+if it needs more than 12 calls or is not three times faster than BM3D. CPU seconds are judged, since they do not
 depend on what else the machine does; the clock is printed beside them. Needs
 `pip install 'gibbsdiff[bench]'`.
 """
@@ -20,7 +21,7 @@ from gibbsdiff.data.images import protocol_crop
 from gibbsdiff.evidence.baselines import bm3d_with_spectrum
 from gibbsdiff.training.evaluation import observed
 
-TRUTH, MOST = (0.1, -1.0), 12
+TRUTH, MOST, FASTER = (0.1, -1.0), 12, 3.0
 
 
 def picture():
@@ -74,8 +75,10 @@ def main():
     )
     ratios = [min(t[i] for t in theirs) / min(o[i] for o in ours) for i in (0, 1)]
     print(f"BM3D takes {ratios[0]:.1f} times the CPU seconds, {ratios[1]:.1f} times by the clock")
-    good = ratios[0] > 1 and found.calls <= MOST
-    print(f"faster than BM3D in at most {MOST} calls: {'holds' if good else 'DOES NOT HOLD'}")
+    good = ratios[0] >= FASTER and found.calls <= MOST
+    print(
+        f"{FASTER:g} times faster than BM3D in at most {MOST} calls: {'holds' if good else 'DOES NOT HOLD'}"
+    )
     sys.exit(not good)
 
 
