@@ -1,6 +1,6 @@
 """How often the check of the noise model alarms: on noise of the model, and on noise that is not.
 
-    python benchmarks/check.py --data DIR --config configs/natural.toml [--fitted 12] [--part fitted]
+    python benchmarks/check.py --data DIR [--config FILE] [--fitted 12] [--part fitted]
 
 Three parts, or those that are named, every result kept in a file, so that a stopped run goes on:
 

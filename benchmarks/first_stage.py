@@ -4,10 +4,9 @@
 
 One run, one thread each, taking turns. The first stage is `gibbsdiff.denoise`, blind: the
 regression's start, the search for the mode, the Laplace covariance, the denoised picture and the
-check of the noise's model. Fails
-if it needs more than 12 calls or is not three times faster than BM3D. CPU seconds are judged, since they do not
-depend on what else the machine does; the clock is printed beside them. Needs
-`pip install 'gibbsdiff[bench]'`.
+check of the noise's model. Fails if it needs more than 12 calls or is not three times faster than
+BM3D. CPU seconds are judged, since they do not depend on what else the machine does; the clock is
+printed beside them. Needs `pip install 'gibbsdiff[bench]'`.
 """
 
 import argparse
@@ -76,9 +75,8 @@ def main():
     ratios = [min(t[i] for t in theirs) / min(o[i] for o in ours) for i in (0, 1)]
     print(f"BM3D takes {ratios[0]:.1f} times the CPU seconds, {ratios[1]:.1f} times by the clock")
     good = ratios[0] >= FASTER and found.calls <= MOST
-    print(
-        f"{FASTER:g} times faster than BM3D in at most {MOST} calls: {'holds' if good else 'DOES NOT HOLD'}"
-    )
+    verdict = "holds" if good else "DOES NOT HOLD"
+    print(f"{FASTER:g} times faster than BM3D in at most {MOST} calls: {verdict}")
     sys.exit(not good)
 
 

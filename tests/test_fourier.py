@@ -89,3 +89,19 @@ def test_interpolation_between_references_is_exact_for_power_laws():
     inside = (k >= REFERENCE[0]) & (k <= REFERENCE[-1])
     assert torch.allclose((knots @ weights)[inside], torch.log(k[inside]), atol=1e-12)
     assert torch.allclose(weights.sum(0), torch.ones(len(k)).double())
+
+
+@pytest.mark.parametrize("shape", [*SHAPES, (9, 9), (2, 2)], ids=str)
+def test_the_spectrum_of_a_turned_field_is_the_turned_spectrum(shape, rng):
+    """|F(T x)|² = |x̂|² turned, for every symmetry that keeps the shape; T⁻¹ T = 1."""
+    count = 8 if shape[0] == shape[1] else 4
+    which = torch.arange(count)
+    x = rng(count).normal(2, *shape)
+    moved = fourier.turned(x, which)
+    found = fourier.turned_spectrum(fourier.power(x), which, shape[1])
+    assert torch.allclose(found, fourier.power(moved), atol=1e-12)
+    assert torch.equal(fourier.turned(moved, which, back=True), x)
+    # Eight different ones: the group has no more.
+    one = fourier.turned(x[:1].expand(count, -1, -1, -1), which)
+    if min(shape) > 2:
+        assert len({tuple(row.flatten().tolist()) for row in one}) == count

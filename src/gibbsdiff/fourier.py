@@ -205,6 +205,40 @@ def even(values: Tensor, width: int) -> Tensor:
     return out
 
 
+def turned(x: Tensor, which: Tensor, *, back: bool = False) -> Tensor:
+    """T x, or T⁻¹ x, of pictures (B, C, H, W), with T the symmetry `which` (B,) of each: 1 mirrors
+    columns, 2 rows, 4, for H = W alone, exchanges both, and a sum of them does one after another.
+    """
+    for bit in (4, 2, 1) if back else (1, 2, 4):
+        those = (which & bit > 0).to(x.device).view(-1, 1, 1, 1)
+        if bool(those.any()):
+            other = x.mT if bit == 4 else x.flip(-bit)
+            x = torch.where(those, other, x)
+    return x
+
+
+def turned_spectrum(values: Tensor, which: Tensor, width: int) -> Tensor:
+    """v(T⁻¹ k) of even spectra (B, C, H, W//2+1) of pictures of this width; see `turned`.
+
+    Mirrored rows and columns are one, as v(k) = v(-k); so T and T⁻¹ are the same here.
+    """
+    bits = which.to(values.device).view(-1, 1, 1, 1)
+    crossed = ((bits & 1) > 0) != ((bits & 2) > 0)
+    if bool(crossed.any()):
+        values = torch.where(crossed, _mirrored(values), values)
+    exchanged = (bits & 4) > 0
+    if bool(exchanged.any()):
+        implied = _mirrored(values)[..., 1 : (width + 1) // 2].flip(-1)
+        whole = torch.cat([values, implied], -1)
+        values = torch.where(exchanged, whole.mT[..., : values.shape[-1]], values)
+    return values
+
+
+def _mirrored(values: Tensor) -> Tensor:
+    """v(kx, -ky)."""
+    return values.flip(-2).roll(1, -2)
+
+
 def to_opponent(x: Tensor) -> Tensor:
     """RGB -> opponent colours (B, 3, H, W); any other number of channels is left alone."""
     if x.shape[1] != 3:

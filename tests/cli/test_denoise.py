@@ -99,6 +99,7 @@ def test_sigma_in_levels_gets_a_hint(command, tmp_path, sigma, words):
         (["--density", "spline"], "'laplace', 'polynomial'"),
         (["--starts", "here"], "'marginal', 'prior', 'paper'"),
         (["--device", "abacus"], "device 'abacus': not available"),
+        (["--turned", "--sampler", "ddpm"], "turned: only the few-step sampler turns pictures"),
         ([*KNOWN, "--method", "gibbs"], "--method: the noise is given"),
         ([*KNOWN, "--quick"], "--quick: the noise is given"),
         ([*KNOWN, "--draws", 9], "--draws: the noise is given"),

@@ -14,7 +14,7 @@ import torch
 from gibbsdiff.diffusion.analytic import GaussianDenoiser, MixtureDenoiser
 from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.calibration import Calibration
-from gibbsdiff.diffusion.denoiser import Denoiser, Estimate
+from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, without_error
 from gibbsdiff.diffusion.losses import losses
 from gibbsdiff.diffusion.process import VariancePreserving
 from gibbsdiff.diffusion.signal import NATURAL
@@ -22,6 +22,7 @@ from gibbsdiff.diffusion.solvers import ddpm, few_step
 from gibbsdiff.diffusion.spectral import SpectralDenoiser
 from gibbsdiff.diffusion.tweedie import derivative
 from gibbsdiff.errors import InputError
+from gibbsdiff.networks import precision as precision_room
 from gibbsdiff.noise import PixelNoise, PowerLawNoise
 from gibbsdiff.streams import Streams
 
@@ -120,7 +121,7 @@ def test_samplers_hand_over_everything_in_the_denoisers_type(sampler):
 def test_capabilities_cross_the_boundary(network):
     for inner in (network, network.with_derivative_error(), GaussianDenoiser(NATURAL)):
         outer = on_device(inner, "cpu", torch.float64)
-        for name in ("channels", "error_model", "adaptable"):
+        for name in ("channels", "error_model", "adaptable", "precision", "turnable"):
             assert getattr(outer, name) == getattr(inner, name)
         assert (outer.scatter is None) == (inner.scatter is None)
         assert outer.scatter is None or torch.equal(outer.scatter, inner.scatter)
@@ -176,3 +177,67 @@ def test_nothing_stays_on_the_cpu(network):
         mean, error = each(z, noise)
         found += [mean, error.draw(rng, 3), error.spectrum(), error.pixel_variance()]
     assert {tensor.device.type for tensor in found} == {"meta"}
+
+
+def off(rough, exact):
+    return float((rough - exact).norm() / exact.norm())
+
+
+@pytest.mark.parametrize("change", [lambda d: d, lambda d: d.tiled(16)])
+def test_bfloat16_rounds_the_networks_correction_and_no_more(network, change):
+    """2⁻⁸ of the correction F_θ, not of D: filters and what comes out are in single precision."""
+    z, noise = given(torch.float32)
+    exact = change(network)(z, noise)
+    rough = change(on_device(network, "cpu", precision="bfloat16"))(z, noise)
+    for part in parts(rough):
+        assert part.dtype == torch.float32
+    silent = deepcopy(network)
+    for p in silent.parameters():
+        p.zero_()
+    correction = exact.mean - silent(z, noise).mean
+    assert 1e-4 < float((rough.mean - exact.mean).norm() / correction.norm()) < 2**-5
+    assert off(rough.error.log_variance.exp(), exact.error.log_variance.exp()) < 2**-5
+    assert off(rough.error.G, exact.error.G) < 2**-5
+
+
+def test_derivatives_are_in_single_precision_bit_for_bit(network):
+    """∂D/∂z by a probe, c of one image by it, and D that comes with them."""
+    z, noise = given(torch.float32)
+    rough = on_device(network, "cpu", precision="bfloat16")
+    assert same(
+        rough.with_derivative_error(3)(z, noise), network.with_derivative_error(3)(z, noise)
+    )
+    one = (z[:1], noise.rows([0]))
+    own, ours = network.adapted(*one), rough.adapted(*one)
+    assert torch.equal(ours.inner.calibration.log_c, own.calibration.log_c)
+    assert ours.precision == "bfloat16"  # draws with the adapted denoiser are rounded again
+    assert not same(ours(z, noise), own(z, noise))
+    assert same(ours.with_precision("float32")(z, noise), own(z, noise))
+
+
+@pytest.mark.parametrize("able", [True, False])
+def test_auto_is_single_precision_on_a_processor_without_bfloat16(network, monkeypatch, able):
+    monkeypatch.setattr(precision_room, "has_bfloat16", lambda: able)
+    z, noise = given(torch.float32)
+    assert same(on_device(network, "cpu", precision="auto")(z, noise), network(z, noise)) != able
+    assert same(on_device(network, "cpu", precision="float32")(z, noise), network(z, noise))
+
+
+def test_precision_changes_rounding_alone_and_no_name(network):
+    rough = on_device(network, "cpu", precision="bfloat16")
+    assert rough.digest() == network.digest()
+    assert on_device(rough, "cpu").precision == "bfloat16"
+    assert on_device(rough, "cpu", precision="float32").precision == "float32"
+    bare = without_error(rough)
+    assert (bare.precision, bare.with_precision("float32").precision) == ("bfloat16", "float32")
+    assert network.precision == "float32"  # the one given stays as it is
+    assert rough.inner.network is network.network
+
+
+def test_a_precision_that_cannot_be_had_is_one_line(network):
+    exact = GaussianDenoiser(NATURAL)
+    assert on_device(exact, "cpu", precision="auto") is exact
+    with pytest.raises(InputError, match="computes in its own type, not in bfloat16"):
+        on_device(exact, "cpu", precision="bfloat16")
+    with pytest.raises(InputError, match="precision 'half': there are float32, bfloat16, auto"):
+        on_device(network, "cpu", precision="half")

@@ -27,7 +27,7 @@ TOLERANCE = 1e-3  # processors round differently, and networks make more of it
 HOW = {
     "first": {"method": "marginal", "second_stage": False},
     "both": {"method": "marginal", "second_stage": True, "calls": 4},
-    "gibbs": {"method": "gibbs", "chains": 2, "draws": 6, "calls": 3},
+    "gibbs": {"method": "gibbs", "chains": 2, "draws": 6, "calls": 3, "turned": False},
 }
 
 

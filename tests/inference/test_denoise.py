@@ -135,6 +135,7 @@ ZEROS = np.zeros((32, 32))
         (ZEROS, {"model": "missing"}, "neither a file nor a model"),
         (ZEROS, {"model": 3}, "a callable"),
         (ZEROS, {"device": "abacus"}, "abacus"),
+        (ZEROS, {"precision": "half"}, "precision 'half': there are float32, bfloat16, auto"),
         (ZEROS, {"chains": 0}, "chains"),
         (np.zeros((3, 32, 32)), {"model": "dust128"}, "dust128: a model of dust maps, not of"),
         # Options of the other method, and of neither.

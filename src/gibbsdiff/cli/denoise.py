@@ -53,6 +53,7 @@ def denoise(
     keep_chroma: option.KeepChroma = None,
     offset: option.Offset = None,
     best: option.Best = False,
+    turned: option.Turned = None,
     check: option.Check = True,
     checkpoint: option.Checkpoint = None,
     boundary: option.Beyond = Boundary.open,
@@ -60,6 +61,7 @@ def denoise(
     memory: option.Memory = None,
     model: Model = None,
     device: option.Device = "cpu",
+    precision: option.HowPrecise = option.Precision.auto,
     figure: option.Figure = True,
     html: option.Html = False,
     posterior: option.Posterior = True,
@@ -109,7 +111,7 @@ def denoise(
     few = how == Method.gibbs or weights is not None or bool(_given(of_marginal))
     profile = _profile(noise_from, noise_prior, noise, known)
     noise = noise or _usual(profile, few or preset is not None or bool(known))
-    if noise_from is not None or _is_all_known(noise, known):
+    if noise_from is not None or option.is_all_known(noise, known):
         idle = of_both | of_marginal | of_gibbs | {"--save-noise": save_noise is not None}
         if _given(idle):
             line = "the noise is given, and nothing is left to infer but x"
@@ -157,9 +159,11 @@ def denoise(
         "weighted_chains": weighted_chains,
         "offset": offset,
         "best": best,
+        "turned": turned,
         "check": check,
         "checkpoint": checkpoint,
         "tile": tile,
+        "precision": precision,
         "level_map": _level(level_map, level_kind, level_absolute, no_level_map),
         "noise_from": profile if noise_from is not None else None,
         "noise_prior": profile if noise_prior is not None else None,
@@ -277,22 +281,3 @@ def _profile(known: Path | None, prior: Path | None, noise: Noise | None, others
     from gibbsdiff.inference.profile import profile_given
 
     return profile_given(known, prior, None if noise is None else noise.value, others)
-
-
-def _is_all_known(noise: Noise, known: dict[str, float]) -> bool:
-    """Whether every parameter is known; values are checked here, before the first picture."""
-    from gibbsdiff.inference.setting import FAMILIES, Depth
-    from gibbsdiff.noise.fixed import all_values
-    from gibbsdiff.noise.photo import ROUNDING
-
-    family = FAMILIES["photo" if noise == Noise.auto else noise.value](3, Depth(ROUNDING))
-    try:
-        all_values(family, known)
-    except InputError as trouble:
-        sigma = known.get("sigma", 0.0)
-        if not (sigma > 1 and "sigma" in family.names):
-            raise
-        top = 255 if sigma <= 255 else 65535
-        hint = f"{sigma:g} levels of {top} are {sigma / top:.2g}"
-        raise InputError(f"{trouble}; σ is in units of the range [0, 1]: {hint}") from None
-    return set(known) == set(family.names)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+from gibbsdiff.errors import InputError
+
 
 class Method(StrEnum):
     """How φ is found."""
@@ -42,6 +44,14 @@ class Density(StrEnum):
 
     laplace = "laplace"
     polynomial = "polynomial"
+
+
+class Precision(StrEnum):
+    """What products within the network are made in."""
+
+    auto = "auto"
+    float32 = "float32"
+    bfloat16 = "bfloat16"
 
 
 class Transfer(StrEnum):
@@ -118,6 +128,13 @@ Offset = Annotated[
 Best = Annotated[
     bool, typer.Option("--best", help="Mean over the 8 symmetries of the square: 0.1 dB.")
 ]
+Turned = Annotated[
+    bool | None,
+    typer.Option(
+        "--turned/--no-turned",
+        help="Draws of x: a random symmetry of the square at each call. Default: of Gibbs chains.",
+    ),
+]
 Check = Annotated[bool, typer.Option(help="Check the noise model on the picture.")]
 Checkpoint = Annotated[
     Path | None,
@@ -131,6 +148,13 @@ Memory = Annotated[
     str | None, typer.Option(help="Memory to keep within, such as 4G: it chooses the tiles.")
 ]
 Device = Annotated[str, typer.Option(help="Where the network runs: cpu, cuda, ...")]
+HowPrecise = Annotated[
+    Precision,
+    typer.Option(
+        "--precision",
+        help="Of the network. auto: bfloat16 where the processor has it, twice as fast.",
+    ),
+]
 Figure = Annotated[bool, typer.Option(help="Write the report figure.")]
 Html = Annotated[
     bool, typer.Option("--html", help="Write a report with a slider, as one HTML file.")
@@ -192,3 +216,22 @@ Cluster = Annotated[
     typer.Option(help="local, local:N, or the address of a Dask scheduler: files are tasks."),
 ]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same result.", min=0)]
+
+
+def is_all_known(noise: Noise, known: dict[str, float]) -> bool:
+    """Whether every parameter is known; values are checked here, before the first picture."""
+    from gibbsdiff.inference.setting import FAMILIES, Depth
+    from gibbsdiff.noise.fixed import all_values
+    from gibbsdiff.noise.photo import ROUNDING
+
+    family = FAMILIES["photo" if noise == Noise.auto else noise.value](3, Depth(ROUNDING))
+    try:
+        all_values(family, known)
+    except InputError as trouble:
+        sigma = known.get("sigma", 0.0)
+        if not (sigma > 1 and "sigma" in family.names):
+            raise
+        top = 255 if sigma <= 255 else 65535
+        hint = f"{sigma:g} levels of {top} are {sigma / top:.2g}"
+        raise InputError(f"{trouble}; σ is in units of the range [0, 1]: {hint}") from None
+    return set(known) == set(family.names)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from copy import deepcopy
 from itertools import chain
-from typing import Any
+from typing import Any, get_args
 
 import torch
 from torch import Tensor, nn
 
 from gibbsdiff.diffusion.denoiser import Denoiser, Estimate, NoiseError, as_denoiser
 from gibbsdiff.errors import InputError
+from gibbsdiff.networks.precision import Precision
 from gibbsdiff.noise.covariance import Covariance, NoiseCovariance
 from gibbsdiff.noise.level import LevelMap
 
@@ -19,15 +20,19 @@ REMEMBERED = 3 * 2**20
 
 
 def on_device(
-    denoiser: Denoiser, device: torch.device | str, dtype: torch.dtype | None = None
+    denoiser: Denoiser,
+    device: torch.device | str,
+    dtype: torch.dtype | None = None,
+    precision: Precision | None = None,
 ) -> Denoiser:
     """The same denoiser, computed on a device, for callers on the CPU in any precision.
 
     z and the noise's covariance go to the device in the type that the denoiser computes in, or in
     `dtype`; mean and error come back to the CPU in the type of z. Weights are copied to the
     device once, here, and the denoiser given stays as it is. Randomness stays on the CPU.
+    `precision` is that of products within its network, `Denoiser.with_precision`; None leaves it.
     """
-    denoiser, place = as_denoiser(denoiser), _checked(device)
+    denoiser, place = _in_precision(as_denoiser(denoiser), precision), _checked(device)
     inner = _moved(denoiser, place, dtype)
     computes_in = dtype or inner.dtype
     if place.type == "cpu" and computes_in is None:
@@ -48,6 +53,7 @@ class _OnDevice(Denoiser):
         self.exact, self.differentiable = inner.exact, inner.differentiable
         self.adaptable, self.scatter = inner.adaptable, inner.scatter
         self.process, self.camera, self.pictures = inner.process, inner.camera, inner.pictures
+        self.precision, self.turnable = inner.precision, inner.turnable
         self._last: list[tuple[tuple[Tensor, NoiseCovariance], Estimate]] = []
 
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
@@ -78,6 +84,10 @@ class _OnDevice(Denoiser):
         """The inner denoiser's, on the same device."""
         return self._same(self.inner.tiled(tile))
 
+    def with_precision(self, wanted: Precision) -> Denoiser:
+        """The inner denoiser's, on the same device."""
+        return self._same(self.inner.with_precision(wanted))
+
     def digest(self) -> str | None:
         """The inner denoiser's: a device changes rounding alone."""
         return self.inner.digest()
@@ -100,6 +110,19 @@ def same(one: Any, other: Any) -> bool:
         mine, others = vars(one), vars(other)
         return all(same(value, others[name]) for name, value in mine.items())
     return bool(one == other)
+
+
+def _in_precision(denoiser: Denoiser, wanted: Precision | None) -> Denoiser:
+    """The denoiser with its network's products in the precision that is wanted."""
+    if wanted is None:
+        return denoiser
+    if wanted not in get_args(Precision):
+        there = ", ".join(get_args(Precision))
+        raise InputError(f"precision {wanted!r}: there are {there}")
+    found = denoiser.with_precision(wanted)
+    if wanted == "bfloat16" and found.precision != wanted:
+        raise InputError("precision: this denoiser computes in its own type, not in bfloat16")
+    return found
 
 
 def _moved(denoiser: Denoiser, device: torch.device, dtype: torch.dtype | None) -> Denoiser:

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from gibbsdiff.diffusion.process import Process
 from gibbsdiff.errors import InputError
 from gibbsdiff.identity import digest_of
+from gibbsdiff.networks.precision import Precision
 from gibbsdiff.noise.covariance import Covariance, NoiseCovariance
 
 
@@ -65,6 +66,11 @@ class Denoiser(ABC):
     """The floating-point type that it computes in; None: that of z."""
     process: Process | None = None
     """The process that it was trained on, whose highest level is also its own; None: any level."""
+    precision: Precision = "float32"
+    """What a network's products are made in; only one that has `with_precision` has another."""
+    turnable: bool = False
+    """Whether D of a turned picture, turned back, is as good as D: what it was taught has all
+    symmetries of the square, and its error can be turned."""
 
     @abstractmethod
     def __call__(self, z: Tensor, noise: NoiseCovariance) -> Estimate:
@@ -91,6 +97,13 @@ class Denoiser(ABC):
 
     def tiled(self, tile: int) -> Denoiser:
         """The same denoiser in less memory: it sees at most about tile² pixels at once."""
+        return self
+
+    def with_precision(self, wanted: Precision) -> Denoiser:
+        """The same denoiser, by the same weights, its network's products made in `wanted`, if it
+        can do that. A derivative is always that of `with_precision("float32")`: rounding by 2⁻⁸ is
+        little beside D, and as much as a small change of it.
+        """
         return self
 
     def digest(self) -> str | None:
@@ -128,6 +141,8 @@ class _FromCallable(nn.Module, Denoiser):
             "camera",
             "pictures",
             "process",
+            "precision",
+            "turnable",
         )
         for name in (*kept, "scatter"):
             if hasattr(function, name):
@@ -168,6 +183,10 @@ class _FromCallable(nn.Module, Denoiser):
         """The callable's, if it has one."""
         return self._changed("tiled", tile)
 
+    def with_precision(self, wanted: Precision) -> Denoiser:
+        """The callable's, if it has one."""
+        return self._changed("with_precision", wanted)
+
     def digest(self) -> str | None:
         """The callable's, a text or a method, if it has one."""
         own = getattr(self.function, "digest", None)
@@ -192,6 +211,8 @@ class _WithoutError(nn.Module, Denoiser):
         super().__init__()
         self.inner = inner
         self.channels, self.process = inner.channels, inner.process
+        self.precision, self.turnable = inner.precision, inner.turnable
+        self.pictures = inner.pictures
 
     @property
     def dtype(self) -> torch.dtype | None:  # type: ignore[override]
@@ -205,6 +226,11 @@ class _WithoutError(nn.Module, Denoiser):
     def tiled(self, tile: int) -> Denoiser:
         """The inner denoiser's, without its error."""
         inner = self.inner.tiled(tile)
+        return self if inner is self.inner else _WithoutError(inner)
+
+    def with_precision(self, wanted: Precision) -> Denoiser:
+        """The inner denoiser's, without its error."""
+        inner = self.inner.with_precision(wanted)
         return self if inner is self.inner else _WithoutError(inner)
 
     def digest(self) -> str | None:

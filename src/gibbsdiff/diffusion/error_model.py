@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.diffusion.calibration import LOG_RATIO, Calibration
-from gibbsdiff.fourier import Shape, between_references, filtered, from_opponent
+from gibbsdiff.fourier import (
+    Shape,
+    between_references,
+    filtered,
+    from_opponent,
+    turned,
+    turned_spectrum,
+)
 from gibbsdiff.networks.unet import Heads
 from gibbsdiff.noise.covariance import Covariance
 from gibbsdiff.streams import Streams
@@ -41,6 +48,11 @@ class NetworkError(Covariance):
         v = self.log_variance
         white = rng.normal(channels, *v.shape[-2:], dtype=v.dtype).to(v.device)
         return from_opponent(filtered(white * torch.exp(0.5 * v), self.G))
+
+    def turned(self, which: Tensor, *, back: bool = False) -> NetworkError:
+        """G and v turned."""
+        G = turned_spectrum(self.G, which, self.log_variance.shape[-1])
+        return NetworkError(G, turned(self.log_variance, which, back=back))
 
     def times(self, log_c: Tensor) -> NetworkError:
         """The error with its power multiplied by c, given at the reference frequencies of every

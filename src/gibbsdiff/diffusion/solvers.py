@@ -15,6 +15,7 @@ from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
 from gibbsdiff.diffusion.process import DiscreteVariancePreserving, Process
+from gibbsdiff.diffusion.symmetry import LABEL, randomly_turned
 from gibbsdiff.noise.covariance import Covariance, NoiseCovariance
 from gibbsdiff.streams import Streams
 
@@ -74,13 +75,16 @@ def solve(
     rng: Streams,
     *,
     with_error: bool,
+    turned: bool = False,
 ) -> Draw:
     """Eq. (7) from level to level. Images that reach u = 0 leave the batch.
 
-    `with_error` takes the denoiser's own error covariance; without one E_t = 0.
+    `with_error` takes the denoiser's own error covariance; without one E_t = 0. `turned`: each call
+    is by a random symmetry of the square, D_T for D and E_T for E_t.
     """
     denoiser = as_denoiser(denoiser)
     u, ancestral = levels
+    turns = rng.fold(LABEL) if turned else None
     z, first = y.clone(), torch.empty_like(y)
     calls = torch.zeros(len(y), dtype=torch.int64)
     for i in range(u.shape[1] - 1):
@@ -89,7 +93,10 @@ def solve(
             break
         t, s = u[rows, i], u[rows, i + 1]
         here = noise.rows(rows).scaled(t)
-        x_hat, error = denoiser(z[rows], here)
+        if turns is None:
+            x_hat, error = denoiser(z[rows], here)
+        else:
+            x_hat, error = randomly_turned(denoiser, z[rows], here, turns.rows(rows))
         calls[rows] += 1
         if i == 0:
             first = x_hat
@@ -114,13 +121,16 @@ def few_step(
     calls: int = 12,
     floor: float = 0.004,
     error: bool = True,
+    turned: bool = False,
 ) -> Draw:
     """A draw of x | y, φ in few calls: eq. (7) with the denoiser's own error covariance.
 
     `error=False`, or a denoiser without an error model, has E = 0. The last step is from `floor`,
-    or from one call's worth above, to 0.
+    or from one call's worth above, to 0. `turned` shows the picture to the denoiser by a random
+    symmetry of the square at each call, as chains on pictures do.
     """
-    return solve(denoiser, y, noise, geometric(noise.level, calls, floor), rng, with_error=error)
+    levels = geometric(noise.level, calls, floor)
+    return solve(denoiser, y, noise, levels, rng, with_error=error, turned=turned)
 
 
 def ddpm(

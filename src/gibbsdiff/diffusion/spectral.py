@@ -15,6 +15,7 @@ from gibbsdiff.diffusion.tweedie import derivative, own_factor
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape, filtered, from_opponent, half_plane, to_opponent
 from gibbsdiff.identity import digest_of
+from gibbsdiff.networks.precision import Precision, products
 from gibbsdiff.networks.tiled import Tiled
 from gibbsdiff.networks.unet import Heads, UNet
 from gibbsdiff.noise.covariance import NoiseCovariance, SpectralCovariance
@@ -43,9 +44,11 @@ class SpectralDenoiser(nn.Module, Denoiser):
         tile: F_θ takes large images in pieces of at most tile² pixels; filters stay global.
         probe: The seed of a probe by which the error has the power of ∂D/∂z, eq. (13); None
             leaves the error to heads and calibration.
+        precision: What F_θ's products are made in; filters, and F_θ of a derivative, stay in
+            float32.
     """
 
-    error_model = differentiable = adaptable = True
+    error_model = differentiable = adaptable = turnable = True
 
     def __init__(
         self,
@@ -55,6 +58,7 @@ class SpectralDenoiser(nn.Module, Denoiser):
         *,
         tile: int | None = None,
         probe: int | None = None,
+        precision: Precision = "float32",
     ) -> None:
         super().__init__()
         self.network = network
@@ -62,6 +66,7 @@ class SpectralDenoiser(nn.Module, Denoiser):
         self.calibration = calibration
         self.tile = tile
         self.probe = probe
+        self.precision = precision
         self.channels = network.channels
         self.camera = network.told > 1 and network.level_plane
         self._adapted_from: str | None = None
@@ -90,6 +95,10 @@ class SpectralDenoiser(nn.Module, Denoiser):
         """The same denoiser, by the same weights, in the memory of one tile: `Tiled`."""
         return self._with(tile=tile)
 
+    def with_precision(self, wanted: Precision) -> SpectralDenoiser:
+        """The same denoiser, by the same weights, F_θ's products made in `wanted`."""
+        return self if wanted == self.precision else self._with(precision=wanted)
+
     def adapted(self, z: Tensor, noise: NoiseCovariance) -> SpectralDenoiser:
         """The same denoiser with c of eq. (7) for one image z (1, C, H, W), by ∂D/∂z, at every
         level of the noise.
@@ -101,7 +110,7 @@ class SpectralDenoiser(nn.Module, Denoiser):
         return found
 
     def digest(self) -> str | None:
-        """Of weights, signal, calibration and probe; tiles change rounding alone.
+        """Of weights, signal, calibration and probe; tiles and precision change rounding alone.
 
         An adapted denoiser is named by what it was made from: c follows from the image up to
         rounding, which differs from machine to machine.
@@ -134,8 +143,10 @@ class SpectralDenoiser(nn.Module, Denoiser):
         planes = torch.cat([3 * linear, whitened, *self._level_plane(z, noise)], 1)
         del opponent, whitened  # room for the network, which counts from ten megapixels on
         network = self.network if self.tile is None else Tiled(self.network, self.tile)
-        heads = network(planes, descriptor)
+        with products(self.precision, z.device.type):
+            heads = network(planes, descriptor)
         del planes
+        heads = Heads(*(part.to(z.dtype) for part in heads))
         correction = filtered(heads.correction, w.V.sqrt() * self._corrected(noise.shape).to(z))
         mean = m + from_opponent(linear + correction)
         return Evaluation(mean, heads, w)
@@ -157,9 +168,9 @@ class SpectralDenoiser(nn.Module, Denoiser):
         self, z: Tensor, noise: SpectralCovariance, seed: int
     ) -> tuple[Tensor, NetworkError, Tensor]:
         """D, the error by heads, and log c by which ∂D/∂z corrects it: (B, C, 8)."""
-        mean, error = self._by_heads(z, noise)
-        held = noise.held(z)
-        J = derivative(lambda at: self._by_heads(at, held)[0], mean, z, noise, seed)
+        exact, held = self.with_precision("float32"), noise.held(z)
+        mean, error = exact._by_heads(z, noise)
+        J = derivative(lambda at: exact._by_heads(at, held)[0], mean, z, noise, seed)
         return mean, error, own_factor(error.spectrum() / noise.power, J, noise)
 
     def _told(self, noise: SpectralCovariance) -> Tensor:
@@ -197,9 +208,10 @@ class SpectralDenoiser(nn.Module, Denoiser):
         return self.signal.power((z.shape[-2], z.shape[-1])).to(z)
 
     def _with(self, **changed: Any) -> SpectralDenoiser:
-        own = {"calibration": self.calibration, "tile": self.tile, "probe": self.probe}
+        own: dict[str, Any] = {"calibration": self.calibration, "tile": self.tile}
+        own |= {"probe": self.probe, "precision": self.precision}
         made = SpectralDenoiser(self.network, self.signal, **(own | changed))
-        made._adapted_from = self._adapted_from
+        made._adapted_from, made.pictures = self._adapted_from, self.pictures
         return made
 
 

@@ -26,7 +26,7 @@ from gibbsdiff.inference.counts import (
     stretched_known,
 )
 from gibbsdiff.inference.drawing import at_once
-from gibbsdiff.inference.encoding import Given, is_several, read
+from gibbsdiff.inference.encoding import Given, is_several, read, shares_kept
 from gibbsdiff.inference.given_level import GivenLevel, Kind, level_given
 from gibbsdiff.inference.laplace import Density
 from gibbsdiff.inference.phi_steps import PhiStep
@@ -46,6 +46,7 @@ from gibbsdiff.inference.setting import (
 )
 from gibbsdiff.inference.simpler import AUTO, with_simpler
 from gibbsdiff.inference.weights import weights_given
+from gibbsdiff.networks.precision import Precision
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.pretrained import load_for_pictures, load_model
 
@@ -81,9 +82,11 @@ def denoise(
     keep: float | tuple[float, float] = 0.0,
     offset: float | None = None,
     best: bool = False,
+    turned: bool | None = None,
     check: bool = True,
     tile: int | None = None,
     device: str | torch.device = "cpu",
+    precision: Precision = "auto",
     checkpoint: str | Path | None = None,
     level_map: Any = None,
     level_kind: Kind = "sd",
@@ -148,9 +151,13 @@ def denoise(
         offset: Of counted light: the pedestal in the units of the file, which tells read noise
             apart from it.
         best: Whether the mean is that over the 8 symmetries of the square: 8 calls, 0.1 dB.
+        turned: Whether each call for a draw of x is by a random symmetry of the square. None: in
+            Gibbs chains, with a network for pictures.
         check: Whether the model of the noise is checked on the picture.
         tile: Side of the tiles that a large picture is shown to the network in.
         device: Where the network runs. Random numbers are the same on every device.
+        precision: Of the network's products: "float32"; "bfloat16"; "auto", bfloat16 where the
+            processor has it. Derivatives are always in float32.
         checkpoint: A file that Gibbs chains are kept in, and go on from.
         level_map: Where the noise is how strong: a map (H, W) in the picture's units, of the kind
             `level_kind`, "sd", "variance", "ivar" (inverse variance) or "flat" (a flat field, whose
@@ -177,6 +184,7 @@ def denoise(
             "adaptation": warm_up,
             "mean": mean,
             "phi_step": phi_step,
+            "turned": turned,
         },
     )
     profile = profile_given(noise_from, noise_prior, noise, known)
@@ -191,8 +199,8 @@ def denoise(
     load = load_for_pictures if isinstance(noise, str) else load_model
     denoiser = load(source) if isinstance(source, str | Path) else as_denoiser(source)
     on_unit_range = isinstance(source, str | Path) or denoiser.pictures
-    denoiser = denoiser_for(preset, on_device(denoiser, device))
-    kept = _kept(keep)
+    denoiser = denoiser_for(preset, on_device(denoiser, device, precision=precision))
+    kept = shares_kept(keep)
     if noise == AUTO and not denoiser.camera:
         noise = "power-law"  # all that it knows
 
@@ -287,11 +295,3 @@ def _in_its_type(posterior: Posterior, given: Given) -> Posterior:
         n: None if (v := getattr(posterior, n)) is None else v.to(kind) for n in maps
     }
     return replace(posterior, encoding=given.encoding, unit=given.encoding.unit, **cast)
-
-
-def _kept(keep: float | tuple[float, float]) -> tuple[float, float]:
-    """Shares of luma and chroma noise."""
-    both = keep if isinstance(keep, tuple) else (keep, keep)
-    if len(both) != 2 or not all(0 <= part <= 1 for part in both):
-        raise InputError(f"keep: a share from 0 to 1, or one of luma and one of chroma, not {keep}")
-    return both

@@ -177,3 +177,11 @@ def _from_picture(picture: Picture) -> Given:
     alpha = None if form.alpha is None else form.alpha[0]
     encoding = Encoding(picture.zero, picture.unit, kind, alpha, picture.linear)
     return Given(torch.from_numpy(values), encoding)
+
+
+def shares_kept(keep: float | tuple[float, float]) -> tuple[float, float]:
+    """Shares of luma and chroma noise that stay in the picture."""
+    both = keep if isinstance(keep, tuple) else (keep, keep)
+    if len(both) != 2 or not all(0 <= part <= 1 for part in both):
+        raise InputError(f"keep: a share from 0 to 1, or one of luma and one of chroma, not {keep}")
+    return both

@@ -135,7 +135,7 @@ class Marginal:
         probed = probe and own.differentiable and not (own.exact and observation.weights is None)
         parts = []
         for part in self.chunks(rows):
-            here = self.called(phi[part], rows[part])
+            here = self.called(phi[part], rows[part], exactly=probed)
             N = observation.take_power(known(here.covariance.spectrum()))
             y, v = self.y[rows[part]], window(rows[part])
             g = level_of(here.covariance)
@@ -157,9 +157,12 @@ class Marginal:
             parts.append(seen if g is None else (*seen, g.expand_as(y[:, :1]), trace))
         return ScoreAt(*(torch.cat(column) for column in zip(*parts, strict=True)))
 
-    def called(self, phi: Tensor, rows: Tensor) -> Called:
-        """What the denoiser says of the named images, each at its own φ."""
+    def called(self, phi: Tensor, rows: Tensor, *, exactly: bool = False) -> Called:
+        """What the denoiser says of the named images, each at its own φ; `exactly`: in float32, of
+        which differences may be made.
+        """
         observation, own = self.observation, self.denoiser
+        own = own.with_precision("float32") if exactly else own
         covariance, show = self.shown(phi, rows)
         shown = show(self.y[rows])
         held = covariance.held(shown)

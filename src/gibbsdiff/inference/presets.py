@@ -25,6 +25,7 @@ PRESETS: dict[str, dict[str, Any]] = {
         "warm_up": 300,
         "transitions": 10,  # not printed: our choice
         "mean": "average",
+        "turned": False,
         "stop_when_converged": False,
     }
 }

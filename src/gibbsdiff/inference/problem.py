@@ -142,7 +142,9 @@ class Options:
     `weights` of places in the score of φ: "sure" is the problem's own rule, None is none, or a map
     (H, W). `weighted_chains`: the likelihood of φ in Gibbs chains has them too. `preset` is where
     the options are from, for the report. `best`: the mean is that over the symmetries of the
-    square. `check`: the model of the noise is checked on the picture.
+    square. `check`: the model of the noise is checked on the picture. `turned`: draws of x show the
+    picture to the network by a random symmetry of the square at each call; None: those of Gibbs
+    chains do, with a network that was loaded as one of pictures.
     """
 
     method: Method = "gibbs"
@@ -171,6 +173,7 @@ class Options:
     preset: str | None = None
     best: bool = False
     check: bool = True
+    turned: bool | None = None
 
     def __post_init__(self) -> None:
         if self.best and self.method == "gibbs":
@@ -194,6 +197,8 @@ class Options:
         if self.sampler not in (None, "few-step") and counted:
             whose = "ddpm" if self.sampler == "ddpm" else "a sampler of your own"
             raise InputError(f"calls: {whose} has its own number of them")
+        if self.turned and self.sampler not in (None, "few-step"):
+            raise InputError("turned: only the few-step sampler turns pictures")
         other = MARGINAL_ONLY if self.method == "gibbs" else GIBBS_ONLY
         if given := self.given(other):
             whose = "the marginal method, not for Gibbs chains"
@@ -210,13 +215,13 @@ class Options:
         if self.sampler == "ddpm":
             return ddpm_of(denoiser, process)
         if self.sampler is None or isinstance(self.sampler, str):
-            return self._few_step(self.calls)
+            return self._few_step(self.calls, denoiser)
         return self.sampler
 
     def draw_in_chains(self, denoiser: Denoiser, process: Process | None = None) -> Sampler:
         """How x is drawn inside Gibbs chains."""
         if self.draws_again:
-            return self._few_step(self.chain_calls)
+            return self._few_step(self.chain_calls, denoiser)
         return self.draw_x(denoiser, process)
 
     @property
@@ -225,9 +230,19 @@ class Options:
         few = self.sampler in (None, "few-step")
         return few and self.chain_calls not in (None, self.calls or CALLS)
 
-    def _few_step(self, calls: int | None) -> Sampler:
+    def _few_step(self, calls: int | None, denoiser: Denoiser) -> Sampler:
         sampler = partial(few_step, calls=calls or CALLS)
+        if self._turns(denoiser):
+            sampler = partial(sampler, turned=True)
         return sampler if self.floor is None else partial(sampler, floor=self.floor)
+
+    def _turns(self, denoiser: Denoiser) -> bool:
+        """Whether draws of x turn the picture: where it was not said, as in `turned`."""
+        if self.turned is None:
+            return self.method == "gibbs" and denoiser.turnable and denoiser.pictures
+        if self.turned and not denoiser.turnable:
+            raise InputError("turned: this denoiser is not one for pictures turned and mirrored")
+        return self.turned
 
 
 def how_chains(options: Options, starts: Starts) -> tuple[str, ...]:
@@ -240,5 +255,6 @@ def how_chains(options: Options, starts: Starts) -> tuple[str, ...]:
         "warm-up as the paper": options.adaptation == "paper",
         "weighted likelihood": options.weighted_chains,
         "mean of the draws of x": options.mean == "average",
+        "pictures upright": options.turned is False and options.preset is None,
     }
     return tuple(word for word, true in words.items() if true)

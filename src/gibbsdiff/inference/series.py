@@ -26,7 +26,10 @@ from gibbsdiff.noise.base import NoiseModel
 
 PARTS = 16  # of a contact sheet: 4 × 4 windows are what one large picture has
 #: What is asked of the pictures beside their noise.
-OF_PICTURES = ("model", "calls", "samples", "sampler", "keep", "best", "tile", "device", "seed")
+OF_PICTURES = (
+    *("model", "calls", "samples", "sampler", "turned", "keep", "best"),
+    *("tile", "device", "precision", "seed"),
+)
 
 
 class Frames(Protocol):

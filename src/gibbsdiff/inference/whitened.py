@@ -127,7 +127,8 @@ def _call(
     def show(at: Tensor) -> Tensor:
         return observation.show(at, covariance, Streams(seed, [(*key, 1)]))
 
-    shown = show(y)
+    shown, differs = show(y), denoiser.differentiable and not denoiser.exact
+    denoiser = denoiser.with_precision("float32") if differs else denoiser
     mean, error = denoiser(shown, covariance)
     parts = [] if error is None else [error.spectrum(), error.pixel_variance()]
     taken = [
@@ -140,7 +141,7 @@ def _call(
     u = phases(y, seed).to(torch.complex128)
     b = torch.fft.irfft2(u * N.sqrt(), s=shape, norm="ortho")
     moved = None
-    if denoiser.differentiable and not denoiser.exact:
+    if differs:
         held = covariance.held(shown)
         there = along(
             lambda at: observation.take(denoiser(show(at), held).mean),

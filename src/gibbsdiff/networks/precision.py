@@ -3,7 +3,7 @@ elsewhere.
 """
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
 
 import torch
@@ -22,19 +22,35 @@ def has_bfloat16() -> bool:
     return bool(old()) if old is not None else False
 
 
+def is_rounded(wanted: Precision, device: str = "cpu") -> bool:
+    """Whether products on a device are made in bfloat16: if that is wanted, or "auto" and it is
+    this processor, made for it.
+    """
+    return wanted == "bfloat16" or (wanted == "auto" and device == "cpu" and has_bfloat16())
+
+
+def products(wanted: Precision, device: str = "cpu") -> AbstractContextManager[None]:
+    """Within the context convolutions and matrix products of float32 are made in bfloat16, if that
+    is wanted. What they give is bfloat16 as well.
+    """
+    if not is_rounded(wanted, device):
+        return nullcontext()
+    return torch.autocast(device, torch.bfloat16)
+
+
 @contextmanager
 def precision(network: nn.Module, wanted: Precision) -> Iterator[None]:
     """Within the context convolutions and matrix products of the network are made in bfloat16, if
     that is wanted, or "auto" and this processor is made for it. Weights, sums and what comes out
     are of the type that they were.
     """
-    if wanted == "float32" or (wanted == "auto" and not has_bfloat16()):
+    if not is_rounded(wanted):
         yield
         return
     whole = network.forward
 
     def forward(*arguments: Any) -> Any:
-        with torch.autocast("cpu", torch.bfloat16):
+        with products("bfloat16"):
             out = whole(*arguments)
         if isinstance(out, Tensor):
             return out.float()

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor
 
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import Shape, filtered, from_opponent, half_plane
+from gibbsdiff.fourier import (
+    Shape,
+    filtered,
+    from_opponent,
+    half_plane,
+    turned,
+    turned_spectrum,
+)
 from gibbsdiff.noise.level import LevelMap
 from gibbsdiff.streams import Streams
 
@@ -37,6 +44,12 @@ class Covariance(ABC):
 
     def through(self, gain: Tensor) -> Covariance | None:
         """That of gain ∗ x in opponent colours, for a real gain in every mode, if known."""
+        return None
+
+    def turned(self, which: Tensor, *, back: bool = False) -> Self | None:
+        """T Σ Tᵀ, or T⁻¹ Σ Tᵀ⁻¹, if known: that of pictures turned by the symmetry `which` (B,) of
+        each, `fourier.turned`.
+        """
         return None
 
     def to(
@@ -143,6 +156,19 @@ class SpectralCovariance(NoiseCovariance):
         level = self.level_map
         return self if level is None else replace(self, level_map=level.held(z))
 
+    def turned(self, which: Tensor, *, back: bool = False) -> SpectralCovariance:
+        """N and g turned; the descriptor is a mean over directions, and the same. φ itself says
+        nothing of a turned spectrum that depends on direction, and goes.
+        """
+        level = self.level_map
+        return replace(
+            self,
+            power=turned_spectrum(self.power, which, self.shape[1]),
+            shape_parameters=None,
+            shape_names=(),
+            level_map=None if level is None else level.turned(which, back=back),
+        )
+
     def _mean_power(self) -> Tensor:
         """(B, C or 1, 1), float64."""
         return half_plane(self.shape).mean(self.power.flatten(2).double())
@@ -176,3 +202,7 @@ class PixelCovariance(NoiseCovariance):
     def rows(self, index: Tensor) -> PixelCovariance:
         """Some images of the batch."""
         return PixelCovariance(self.variance[index])
+
+    def turned(self, which: Tensor, *, back: bool = False) -> PixelCovariance:
+        """The variance of each pixel, turned."""
+        return PixelCovariance(turned(self.variance, which, back=back))

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import avg_pool2d, pad
 
+from gibbsdiff.fourier import turned
 from gibbsdiff.noise.level_curves import BY_BRIGHTNESS, LevelCurve
 
 SIDE = 9  # pixels over which the brightness of a noisy picture is averaged
@@ -106,6 +107,10 @@ class LevelMap:
             self.form,
             None if self.plane is None else self.plane[index],
         )
+
+    def turned(self, which: Tensor, *, back: bool = False) -> LevelMap:
+        """g of pictures turned by the symmetry `which` (B,) of each; the curve stays."""
+        return replace(self, g=turned(self.g.expand(len(which), -1, -1, -1), which, back=back))
 
     def to(
         self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
