@@ -207,7 +207,7 @@ def denoise(
     def setting(
         given: Given, family: str | NoiseModel, s: float, level: GivenLevel | None
     ) -> tuple[Problem, Tensor | None]:
-        depth = depth_of(given.encoding.dtype, given.full)
+        depth = depth_of(given.encoding.dtype, given.full, given.steps)
         given, log_sd = (given, None) if level is None else level.on(given)
         encoding = replace(given.encoding, unit=given.encoding.unit / s)
         return picture_problem(

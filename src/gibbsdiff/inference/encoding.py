@@ -12,7 +12,7 @@ from torch import Tensor
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.fourier import Shape
-from gibbsdiff.io.file_format import Picture
+from gibbsdiff.io.file_format import JpegSteps, Picture
 from gibbsdiff.io.transfer import decode
 
 SMALLEST = 16  # pixels of a side
@@ -58,9 +58,9 @@ class Shared(NamedTuple):
 class Given(NamedTuple):
     """A picture: values (C, H, W) in float32 or float64, NaN where missing, and its encoding.
 
-    `full` is the value of the full scale of integers. `pages` of one height may lie under each
-    other, which have one noise; `shared` is where the known noise of a picture is from, if from
-    others.
+    `full` is the value of the full scale of integers; `steps` are those of a JPEG file. `pages` of
+    one height may lie under each other, which have one noise; `shared` is where the known noise of
+    a picture is from, if from others.
     """
 
     values: Tensor
@@ -68,6 +68,7 @@ class Given(NamedTuple):
     pages: int = 1
     shared: Shared | None = None
     full: float = 1.0
+    steps: JpegSteps | None = None
 
 
 def is_several(pictures: Any) -> bool:
@@ -176,7 +177,7 @@ def _from_picture(picture: Picture) -> Given:
     kind = str(form.dtype.newbyteorder("=")) if plain else "float32"
     alpha = None if form.alpha is None else form.alpha[0]
     encoding = Encoding(picture.zero, picture.unit, kind, alpha, picture.linear)
-    return Given(torch.from_numpy(values), encoding)
+    return Given(torch.from_numpy(values), encoding, steps=form.steps)
 
 
 def shares_kept(keep: float | tuple[float, float]) -> tuple[float, float]:

@@ -50,14 +50,23 @@ class Quiet:
     uneven: Tensor
     texture: Tensor | None = None
 
-    def by_scatter(self) -> Quiet:
+    def by_scatter(self, luma_alone: bool = False) -> Quiet:
         """The same, less the texture that its scatter tells: that in all patches, which the law
         takes for noise, is not as even as noise is.
+
+        Arguments:
+            luma_alone: Of chroma nothing is told so: coarse rounding scatters as texture does.
         """
         own, doubt = self.uneven.square(), self._with_the_next().square()
         texture = torch.hypot(SCATTERED_SD * doubt, torch.full_like(doubt, SURE_SD))
         power = self.power * torch.exp(-SCATTERED * own)
+        if luma_alone:
+            texture[1:], power[1:] = self._by_scale()[1:].sqrt(), self.power[1:]
         return replace(self, power=power, texture=texture)
+
+    def louder(self, by: Tensor, sd: Tensor) -> Quiet:
+        """The same, of a picture that has more noise than its flat places, in log power (C, G)."""
+        return replace(self, power=self.power * by.exp(), sd=torch.hypot(self.sd, sd))
 
     def _with_the_next(self) -> Tensor:
         """κ (C, G), or in luma that of the next smaller scale if it is more: texture is there at

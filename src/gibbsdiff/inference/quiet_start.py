@@ -23,6 +23,7 @@ OCTAVE = 0.35  # sd of the change of log N from octave to octave at large scales
 RISE = (0.8, 1 / 24)  # the same in chroma, which rises down to this |k|
 FLAT_BELOW = 1 / 6
 GONE = 1.5  # in log power, from |k| = 0.15 to 0.5 and above
+UNEVEN = 0.14  # κ of chroma at 0.2 < |k| < 0.4: noise through a filter has up to 0.12, cameras more
 STEPS = 60
 CANDIDATES = 64
 
@@ -30,6 +31,7 @@ CANDIDATES = 64
 def processed(quiet: Quiet) -> bool:
     """Whether a camera has processed this noise: it is gone at small scales in luma and chroma,
     which no sensor does, but demosaicing and noise reduction do. A JPEG subsamples chroma alone.
+    And it is uneven: noise reduction is not alike in all places, as a filter is.
     """
     if len(quiet.power) < 3:
         return False
@@ -38,7 +40,9 @@ def processed(quiet: Quiet) -> bool:
         return False
     log_power = torch.log(quiet.power.clamp(min=1e-12))
     fall = log_power[:, large].mean(1) - log_power[:, small].mean(1)
-    return float(fall[0]) > GONE and float(fall[1:].mean()) > GONE
+    middle = (quiet.k > 0.2) & (quiet.k < 0.4)
+    even = bool(middle.any()) and float(quiet.uneven[1:, middle].mean()) < UNEVEN
+    return float(fall[0]) > GONE and float(fall[1:].mean()) > GONE and not even
 
 
 def start_of(

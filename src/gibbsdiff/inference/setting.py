@@ -20,10 +20,12 @@ from gibbsdiff.inference.observation import ObservationModel, stationary, taper
 from gibbsdiff.inference.problem import Options, Problem
 from gibbsdiff.inference.quiet import quiet_patches
 from gibbsdiff.inference.quiet_powers import Quiet
-from gibbsdiff.inference.quiet_start import RAISED, processed, start_of
+from gibbsdiff.inference.quiet_start import start_of
+from gibbsdiff.inference.quiet_whole import of_the_whole
 from gibbsdiff.inference.starts import regression_start
 from gibbsdiff.inference.weights import Sureness
 from gibbsdiff.inference.windows import LARGE
+from gibbsdiff.io.file_format import JpegSteps
 from gibbsdiff.noise import (
     BandedNoise,
     LevelledNoise,
@@ -55,13 +57,14 @@ LEAST_LEVEL = 0.003  # of the noise that the networks for pictures were trained 
 
 @dataclass(frozen=True)
 class Depth:
-    """What the file says of its numbers: the variance of rounding, and whether they are clipped to
-    [0, full].
+    """What the file says of its numbers: the variance of rounding, whether they are clipped to
+    [0, full], and to what steps a JPEG's coefficients were rounded.
     """
 
     rounding: float = NO_ROUNDING
     clipped: bool = False
     full: float = 1.0
+    steps: JpegSteps | None = None
 
 
 #: Families by name, for pictures of some number of channels and depth.
@@ -89,13 +92,13 @@ def family_of(noise: str | NoiseModel, channels: int, depth: Depth | None = None
     return FAMILIES[noise](channels, depth or Depth())
 
 
-def depth_of(dtype: str, full: float = 1.0) -> Depth:
+def depth_of(dtype: str, full: float = 1.0, steps: JpegSteps | None = None) -> Depth:
     """Of the numbers of a file or array: integers are rounded, and cannot leave their range, whose
     upper end is the value `full`.
     """
     if dtype.startswith("uint"):
         top = 2.0 ** int(dtype.removeprefix("uint")) - 1
-        return Depth(ROUNDING * (255 * full / top) ** 2, clipped=True, full=full)
+        return Depth(ROUNDING * (255 * full / top) ** 2, True, full, steps)
     return Depth()
 
 
@@ -168,11 +171,10 @@ def picture_problem(
         by_quiet = told_by_quiet_places(stationary(noise), y, hidden, quiet)
     elif quiet is not None and told is None and few and quiet.trusted:
         by_quiet = spectrum_by_quiet_places(stationary(noise), quiet)
-    camera = quiet is not None and clipped and processed(quiet)
-    raised = RAISED if camera else (0.0, 0.0)
-    # A camera's own noise reduction scatters from place to place, as texture does.
-    if quiet is not None and whole and not camera and quiet.by_scatter().believed:
-        quiet = quiet.by_scatter()
+    raised = (0.0, 0.0)
+    if quiet is not None:
+        steps = None if depth is None or mapped is not None else depth.steps
+        quiet, raised = of_the_whole(quiet, y, whole, clipped, steps, full)
     return Problem(
         y,
         noise,
@@ -195,7 +197,7 @@ def picture_problem(
         quiet=quiet,
         told=by_quiet,
         raised=raised,
-        correlated=camera and y.shape[1] == 3,
+        correlated=raised[0] > 0 and y.shape[1] == 3,
         whole=whole,
         least_level=LEAST_LEVEL if on_unit_range else 0.0,
         noiseless=on_unit_range and clipped and not known and without_noise(y, full),

@@ -19,6 +19,19 @@ SMALLEST = 16
 LARGEST = 2_000_000_000
 
 
+@dataclass(frozen=True, eq=False)
+class JpegSteps:
+    """Steps (planes, 8, 8) in levels to which a JPEG's cosine coefficients were rounded, of Y or of
+    Y, Cb and Cr; row u is the vertical frequency.
+
+    `down` and `across` pixels have one chroma value: 2 and 2 in a file with 4:2:0.
+    """
+
+    tables: Array = field(repr=False)
+    down: int = 1
+    across: int = 1
+
+
 @dataclass(frozen=True)
 class FileFormat:
     """Enough to write the file again with other pixels.
@@ -41,6 +54,7 @@ class FileFormat:
     unit_name: str = ""
     alpha: Array | None = None
     linear: bool | None = None  # whether numbers are linear light, if the format says so
+    steps: JpegSteps | None = None  # of a JPEG: what its coefficients were rounded to
 
     @property
     def integer(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from PIL import Image, JpegImagePlugin, WebPImagePlugin, features
 
 from gibbsdiff.errors import InputError
 from gibbsdiff.io.file_format import Array, FileFormat, tiff_map
+from gibbsdiff.io.jpeg_steps import steps_of
 from gibbsdiff.io.png import planes_of
 
 #: Below this the codec would put back what denoising took away.
@@ -25,14 +27,15 @@ def read_jpeg(content: bytes) -> tuple[Array, FileFormat]:
     with Image.open(io.BytesIO(content), formats=["JPEG"]) as image:
         if image.mode not in ("L", "RGB"):
             raise InputError(f"a {image.mode} picture; convert it to RGB or grey first")
-        options = {**_notes(image, SEGMENT), **_compression(image)}
+        options, steps = {**_notes(image, SEGMENT), **_compression(image)}, steps_of(image)
         for name in ("comment", "dpi"):
             if name in image.info:
                 options[name] = image.info[name]
         if image.info.get("progressive"):
             options["progressive"] = True
         pixels = planes_of(image)
-    return pixels, pillow_format("JPEG", (".jpg", ".jpeg"), None, options)
+    form = pillow_format("JPEG", (".jpg", ".jpeg"), None, options)
+    return pixels, replace(form, steps=steps)
 
 
 def read_webp(content: bytes) -> tuple[Array, FileFormat]:
