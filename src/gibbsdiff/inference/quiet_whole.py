@@ -9,6 +9,8 @@ from gibbsdiff.inference.quiet_powers import Quiet
 from gibbsdiff.inference.quiet_start import RAISED, processed
 from gibbsdiff.io.file_format import JpegSteps
 
+COARSE = 0.05  # of log power that a JPEG's rounding took from chroma in flat places
+
 
 def of_the_whole(
     quiet: Quiet,
@@ -39,8 +41,13 @@ def _by_steps(quiet: Quiet, y: Tensor, shaped: bool, steps: JpegSteps, full: flo
     """Quiet places of a JPEG, less the texture in luma; None if a camera has processed the noise,
     as neither texture nor the file's rounding explains that it is gone at small scales.
     """
-    for believed in (quiet.by_scatter(luma_alone=True), quiet) if shaped else (quiet,):
-        more = jpeg_raise(believed, y, steps, full)
+    own = jpeg_raise(quiet, y, steps, full)
+    if own is None:
+        return None
+    # Rounding that takes noise away scatters in chroma as texture does.
+    coarse = len(own[0]) > 1 and bool((own[0][1:] > COARSE).any())
+    for believed in (quiet.by_scatter(luma_alone=coarse), quiet) if shaped else (quiet,):
+        more = own if believed is quiet else jpeg_raise(believed, y, steps, full)
         if more is None:
             return None
         louder = believed.louder(*more)
