@@ -18,7 +18,7 @@ from gibbsdiff.inference.quiet_law import (
     independent_patches,
     window,
 )
-from gibbsdiff.inference.quiet_start import log_flat, start_of
+from gibbsdiff.inference.quiet_start import log_flat, processed, start_of
 from gibbsdiff.noise.families import PowerLawNoise, SpectralNoise, WhiteNoise
 from gibbsdiff.noise.level import LevelMap, Light, brightness
 from gibbsdiff.noise.levelled import LevelledNoise
@@ -261,3 +261,16 @@ def test_a_band_of_luma_is_doubted_where_the_next_smaller_scale_is_uneven():
     # The tables are of the same powers but where κ itself is large.
     same = one.band != bands[2]
     assert torch.equal(texture.power[:, same], before.power[:, same])
+
+
+def test_noise_that_is_only_rolled_off_is_no_cameras():
+    """Gone at small scales in luma and chroma, alike in all places, or weaker in half of them."""
+    noise = PhotoNoise()
+    shape = {"log_sigma": math.log(0.05), "cut": 4.0, "power": 1.6, "floor": -6.0}
+    phi = dict.fromkeys(noise.names, 0.0) | shape
+    phi |= {"cut_c": 5.0, "power_c": 1.5, "floor_c": -6.0}
+    eps = noise.draw((256, 256), list(phi.values()), channels=3, seed=0)
+    assert not processed(quiet_patches(0.5 + eps))
+    blocks = torch.rand(1, 1, 8, 8, generator=torch.Generator().manual_seed(0)) < 0.5
+    level = torch.where(blocks, 1.0, 0.6).repeat_interleave(32, 2).repeat_interleave(32, 3)
+    assert processed(quiet_patches(0.5 + level * eps))
