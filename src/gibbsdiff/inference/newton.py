@@ -28,6 +28,7 @@ BENT = (0.05, 0.3)  # how much of that, at least and in parts of it, may not be 
 STILL = 0.05  # rms change of log N that is the last
 SAME = 0.5  # in log power: ends that near are one
 BACK = 0.4  # of a step that led down
+HELD = 2  # parameters that may be held for a step to be in proportion
 POINTS = 5
 NEAR = (0.3, 0.01)  # how short the last step is, in sd and in prior widths
 
@@ -65,9 +66,9 @@ def climb_whole(
         if best is not None:
             gained = float((0.5 * (g + best.gradient) * (u - best.u)).sum())
         if best is None or gained >= 0:
-            step, short = next_step(u, g, H, [], NEAR)
+            step, short, size = _straight_step(marginal, u, g, H)
             best, length = _Step(u, g, step, score), min(1.0, 2 * length)
-            ended = bool(short.all()) or _moved(marginal, u, step)[1] < STILL
+            ended = short or size < STILL
         else:
             length *= BACK
         if ended or i == most:
@@ -89,10 +90,46 @@ def climb_whole(
     return replace(mode, model_error=total - raw, linear=linear), shares
 
 
-def _moved(marginal: Marginal, u: Tensor, step: Tensor) -> tuple[Tensor, float]:
+def _straight_step(
+    marginal: Marginal, u: Tensor, g: Tensor, H: Tensor
+) -> tuple[Tensor, bool, float]:
+    """The Newton step, whether it is short, and the rms of the change of log N that it would make.
+
+    Parameters by which log N does not change in proportion would hold all others back, such as a
+    roll-off near its wall, of which nothing is seen there: up to two of them stay where they are.
+    """
+    step, short = next_step(u, g, H, [], NEAR)
+    _, size, part = _moved(marginal, u, step)
+    g, H = g.clone(), H.clone()
+    for _ in range(HELD):
+        if part >= 0.5:
+            break
+        i = int(_bent(marginal, u, step).argmax())
+        H[:, i], H[:, :, i], g[:, i] = 0.0, 0.0, 0.0
+        H[:, i, i] = 1.0
+        held, held_short = next_step(u, g, H, [], NEAR)
+        _, held_size, held_part = _moved(marginal, u, held)
+        if held_part <= part:
+            break
+        step, short, size, part = held, held_short, held_size, held_part
+    return step, bool(short.all()), size
+
+
+def _bent(marginal: Marginal, u: Tensor, step: Tensor) -> Tensor:
+    """(d,) rms of the change of log N by each parameter's own step that is not in proportion."""
+    k = marginal.noise.grouping(marginal.shape).k
+    share, slopes = k.fraction.sqrt(), marginal.slopes(k, marginal.phi(u))[0]
+    there = (u + torch.diag(step[0])).clamp(0, 1)
+    change = marginal.noise.log_spectra(k, marginal.phi(there))
+    change = change - marginal.noise.log_spectra(k, marginal.phi(u))
+    off = change - slopes * (there - u).diagonal()[:, None, None]
+    return (share * off).square().sum(-1).amax(-1).sqrt()
+
+
+def _moved(marginal: Marginal, u: Tensor, step: Tensor) -> tuple[Tensor, float, float]:
     """u + step, or the half, quarter, … of it by which log N changes about as a Newton step takes
-    it to: in proportion, and not too far. And the rms of the change that the whole step would make,
-    about, in the channel of the largest.
+    it to: in proportion, and not too far. The rms of the change that the whole step would make,
+    about, in the channel of the largest; and the part.
     """
     k = marginal.noise.grouping(marginal.shape).k
     share = k.fraction.sqrt()
@@ -106,7 +143,7 @@ def _moved(marginal: Marginal, u: Tensor, step: Tensor) -> tuple[Tensor, float]:
         size, off = ((share * d).square().sum(-1).amax().sqrt() for d in both)
         if float(size) < REACH and float(off) < BENT[0] + BENT[1] * float(size):
             break
-    return there, float(size) / part
+    return there, float(size) / part, part
 
 
 def in_proportion(marginal: Marginal, u: Tensor, covariance: Tensor) -> Tensor:

@@ -48,7 +48,7 @@ SURE = Sureness(
 )  # chosen on held-out images by the mean log score of the truth
 FIRST = 12  # calls of the marginal method's first stage, the Laplace covariance included
 FEW, MANY = 3, 30  # parameters, and steps of the search for more of them
-WHOLE = 6  # steps of a search of the whole posterior
+WHOLE = 8  # steps of a search of the whole posterior
 TILE = 1024  # pictures larger than this are shown to the network in tiles
 WEAKEST = 1e-3  # σ that the noise of a file may have, a quarter of a level of 8 bits
 NO_ROUNDING = 1e-8  # variance of what a float file may have been rounded to
