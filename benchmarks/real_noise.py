@@ -5,8 +5,8 @@
 
 The folder has real/ (one shot), mean/ (the mean of many) and nam/ (the output of Nam et al.'s
 method). Blind is `gibbsdiff.denoise` as it comes. `--told` adds one call that is told the radial
-spectra of real - mean in each opponent channel, `--quiet` one that is told what quiet places say,
-without a search, `--baselines` BM3D of each channel and non-local means, each with its own
+spectra of real - mean in each opponent channel, and another by eq. (17), `--quiet` one that is told
+what quiet places say, without a search, `--baselines` BM3D of each channel and non-local means, each with its own
 estimate of the noise, and `--dncnn` the colour-blind DnCNN of its authors. The last row has the
 pictures that no number of the first quiet places was chosen on.
 """
@@ -21,6 +21,7 @@ import torch
 from PIL import Image
 
 import gibbsdiff
+from gibbsdiff.diffusion.correlated import Correlated
 from gibbsdiff.evidence.baselines import bm3d_as_used, load_dncnn, non_local_means
 from gibbsdiff.fourier import REFERENCE, half_plane, power, to_opponent
 from gibbsdiff.inference.quiet import quiet_patches
@@ -96,7 +97,9 @@ def main():
         y, x = read(path), read(given.data / "mean" / path.name)
         row = {"noisy": psnr(y, x), "nam": psnr(read(given.data / "nam" / path.name), x)}
         if given.told:
-            row["told"] = psnr(one_call(model, y, true_covariance(y - x)), x)
+            told = true_covariance(y - x)
+            row["told"] = psnr(one_call(model, y, told), x)
+            row["told, (17)"] = psnr(one_call(Correlated(model), y, told), x)
         if given.quiet:
             row["quiet"] = psnr(one_call(model, y, quiet_covariance(y)), x)
         if given.baselines:

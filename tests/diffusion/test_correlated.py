@@ -3,7 +3,7 @@
 import torch
 
 from gibbsdiff.diffusion.analytic import GaussianDenoiser
-from gibbsdiff.diffusion.correlated import Correlated, around_references, with_power
+from gibbsdiff.diffusion.correlated import OF_CAMERAS, Correlated, around_references, with_power
 from gibbsdiff.diffusion.signal import NATURAL
 from gibbsdiff.fourier import REFERENCE, fft, from_opponent, half_plane, to_opponent
 from gibbsdiff.noise import SpectralCovariance
@@ -72,3 +72,24 @@ def test_the_descriptor_changes_as_the_power_does():
     torch.testing.assert_close(found.descriptor, expected.expand_as(found.descriptor))
     flat = torch.ones(1, 3, 64, 33).double()
     torch.testing.assert_close(around_references(flat, SHAPE), torch.ones(1, 3, 8).double())
+
+
+def test_beta_is_that_of_sensors():
+    """Independent noise in pixels of which half are green, through white balance and colour
+    matrices whose rows sum to 1: β = Cov(luma, green chroma)/Var(green chroma).
+    """
+    rng, n = torch.Generator().manual_seed(0), 20000
+
+    def between(low, high):
+        return low + (high - low) * torch.rand(n, generator=rng).double()
+
+    red, blue = between(1.5, 2.5), between(1.3, 2.2)
+    power = torch.stack([4 * red**2, torch.full_like(red, 2.0), 4 * blue**2], 1)
+    a, b, c, d = between(0.3, 0.8), between(0.0, 0.3), between(0.1, 0.3), between(0.2, 0.5)
+    e, f = between(-0.1, 0.1), between(0.3, 0.8)
+    rows = ([1 + a + b, -a, -b], [-c, 1 + c + d, -d], [-e, -f, 1 + e + f])
+    matrix = torch.stack([torch.stack(row, 1) for row in rows], 1)
+    luma, _, green = to_opponent(matrix[..., None]).squeeze(-1).unbind(1)
+    beta = (luma * green * power).sum(1) / (green.square() * power).sum(1)
+    assert abs(float(beta.mean()) - OF_CAMERAS) < 0.01
+    assert abs(float(beta.std()) - 0.09) < 0.01

@@ -53,7 +53,7 @@ class Denoiser(ABC):
     exact: bool = False
     """Whether that error is Cov[x | z] itself, not a model of it."""
     differentiable: bool = False
-    """Whether PyTorch can differentiate D by z, as eq. (13) does."""
+    """Whether D is smooth in z, so that its differences are the derivative of eq. (13)."""
     adaptable: bool = False
     """Whether `adapted` corrects the error model for one image."""
     camera: bool = False

@@ -43,7 +43,7 @@ from gibbsdiff.training.error_table import (
 from gibbsdiff.training.evaluation import observed, parameters_of
 
 BATCH = 16
-MOST = 54  # images that ρ is measured on, at all cells: its derivatives cost three calls each
+MOST = 54  # images that ρ is measured on, at all cells: its derivatives cost two calls each
 MOST_SCALE = 4.0  # of a scatter
 TOGETHER = 16.0  # neighbouring modes of an image are wrong together: they count as one
 BELIEF = 0.05  # sd of a gain, before it is measured
