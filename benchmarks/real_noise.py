@@ -6,9 +6,9 @@
 The folder has real/ (one shot), mean/ (the mean of many) and nam/ (the output of Nam et al.'s
 method). Blind is `gibbsdiff.denoise` as it comes. `--told` adds one call that is told the radial
 spectra of real - mean in each opponent channel, and another by eq. (17), `--quiet` one that is told
-what quiet places say, without a search, `--baselines` BM3D of each channel and non-local means, each with its own
-estimate of the noise, and `--dncnn` the colour-blind DnCNN of its authors. The last row has the
-pictures that no number of the first quiet places was chosen on.
+what quiet places say, without a search, `--baselines` BM3D of each channel and non-local means,
+each with its own estimate of the noise, and `--dncnn` the colour-blind DnCNN of its authors. The
+last row has the pictures that no number of the first quiet places was chosen on.
 """
 
 import argparse

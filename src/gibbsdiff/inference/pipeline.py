@@ -74,7 +74,8 @@ def infer(
         found = with_known_noise(problem, options, progress)
     elif options.method == "marginal":
         searched = search(problem, options, progress)
-        found, at = _by_marginal(problem, options, searched, progress), searched.mode.called
+        found = _by_marginal(problem, options, searched, progress)
+        at = None if options.second_stage else searched.mode.called
     else:
         found = _by_chains(problem, options, progress)
     found = [

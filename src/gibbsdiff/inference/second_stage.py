@@ -59,4 +59,5 @@ def refine(
         u = (u + torch.linalg.solve(H, g) / i).clamp(0, 1)
     progress(STAGE, iterations, iterations)
     last = m.score(u).at
-    return replace(mode, phi=m.phi(u), at=last, calls=mode.calls + calls + m.cost)
+    calls += mode.calls + m.cost
+    return replace(mode, phi=m.phi(u), at=last, calls=calls, called=None)
