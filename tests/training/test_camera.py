@@ -7,9 +7,9 @@ import torch
 
 from gibbsdiff.data.changes import darkened, enlarged
 from gibbsdiff.errors import InputError
-from gibbsdiff.fourier import REFERENCE, between_references, half_plane, power, to_opponent
+from gibbsdiff.fourier import REFERENCE, between_references, fft, half_plane, power, to_opponent
 from gibbsdiff.noise.level import brightness
-from gibbsdiff.training.camera import draw_filters, draw_levels
+from gibbsdiff.training.camera import BETA, draw_filters, draw_levels
 from gibbsdiff.training.config import NetworkConfig, TrainingConfig
 from gibbsdiff.training.noise import NoiseLaw, add_noise
 from gibbsdiff.training.spectral import SpectralObjective
@@ -33,16 +33,32 @@ def pictures():
     return (x + 0.1 * torch.rand(6, 3, 32, 32, generator=torch.Generator().manual_seed(5))) / 1.1
 
 
+@pytest.mark.parametrize("together", [0.0, 1.0])
 @pytest.mark.parametrize("shape", [(32, 32), (24, 33)])
-def test_every_channel_follows_its_own_spectrum(rng, shape):
-    count = 600
-    z, noise = add_noise(torch.zeros(count, 3, *shape), rng, replace(CAMERA, wide_part=0.0))
+def test_every_channel_follows_its_own_spectrum(rng, shape, together):
+    count, law = 600, replace(CAMERA, wide_part=0.0, together_part=together)
+    z, noise = add_noise(torch.zeros(count, 3, *shape), rng, law)
     assert noise.power.shape == (count, 3, shape[0], shape[1] // 2 + 1)
     hats = between_references(shape) * half_plane(shape).weight
     ratio = (power(to_opponent(z)) / noise.power).flatten(2).double().mean(0)
     mean, error = ratio @ hats.T / hats.sum(1), torch.sqrt(2 / (hats.sum(1) * count))
     seen = hats.sum(1) > 0
     assert ((mean - 1).abs() < 4.5 * error)[:, seen].all()
+
+
+def test_luma_goes_with_green_chroma(rng):
+    """E ε_l ε_g* = β N_g, eq. (17), in every mode: β by regression is that of sensors."""
+    law = replace(CAMERA, wide_part=0.0, together_part=1.0)
+    z, noise = add_noise(torch.zeros(400, 3, 32, 32), rng, law)
+    luma, _, green = fft(to_opponent(z)).unbind(1)
+    cross = (luma * green.conj()).real / noise.power[:, 2]
+    own = power(to_opponent(z))[:, 2] / noise.power[:, 2]
+    beta = cross.mean((1, 2)) / own.mean((1, 2))
+    assert abs(float(beta.median()) - BETA) < 0.03
+    alone, _ = add_noise(torch.zeros(400, 3, 32, 32), rng, replace(law, together_part=0.0))
+    luma, _, green = fft(to_opponent(alone)).unbind(1)
+    norm = (luma.abs().square().mean((1, 2)) * green.abs().square().mean((1, 2))).sqrt()
+    assert abs(float(((luma * green.conj()).real.mean((1, 2)) / norm).mean())) < 0.01
 
 
 def test_cut_noise_has_its_density_at_middle_frequencies(rng):

@@ -23,7 +23,13 @@ def test_the_shipped_configuration_is_the_recipe():
 
 def test_the_configuration_of_natural_makes_its_network():
     config = read_config(CONFIGS / "natural.toml")
-    assert (config.noise.camera_part, config.noise.gain_part) == (0.35, 0.4)
+    law = config.noise
+    assert (law.camera_part, law.together_part, law.gain_part, law.jpeg_part) == (
+        0.4,
+        0.5,
+        0.4,
+        0.25,
+    )
     assert (config.data.zoom, config.data.zoom_by, config.data.dark) == (0.3, (1.2, 3.2), 0.15)
     with torch.device("meta"):
         made = objective_of(config).model().network.state_dict()

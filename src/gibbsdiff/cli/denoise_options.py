@@ -135,6 +135,13 @@ Turned = Annotated[
         help="Draws of x: a random symmetry of the square at each call. Default: of Gibbs chains.",
     ),
 ]
+Impulses = Annotated[
+    bool | None,
+    typer.Option(
+        help="Infer pixels that stand out of all around them from the others. Default: where a "
+        "colour picture of 8 bits has many.",
+    ),
+]
 Check = Annotated[bool, typer.Option(help="Check the noise model on the picture.")]
 Checkpoint = Annotated[
     Path | None,

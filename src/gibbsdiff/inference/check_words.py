@@ -121,5 +121,5 @@ def _advice(kinds: set[str], noise: NoiseModel) -> str:
     if kinds & {"band", "brightness"} and not told:
         return "try --noise photo"
     if "tails" in kinds:  # not those of a level that changes
-        return "no noise model here has impulses; a median filter removes them"
+        return "no noise model here has impulses; --impulses takes them out"
     return ""

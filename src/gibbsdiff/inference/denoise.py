@@ -15,25 +15,16 @@ from gibbsdiff.diffusion.boundary import on_device
 from gibbsdiff.diffusion.denoiser import Denoiser, as_denoiser
 from gibbsdiff.diffusion.solvers import Sampler
 from gibbsdiff.errors import InputError
-from gibbsdiff.inference.calm import calmed
-from gibbsdiff.inference.clipped import outshining
-from gibbsdiff.inference.counts import (
-    as_given,
-    is_counted,
-    kind_of,
-    line_of,
-    stretched,
-    stretched_known,
-)
-from gibbsdiff.inference.drawing import at_once
+from gibbsdiff.inference.counts import stretched_known
 from gibbsdiff.inference.encoding import Given, is_several, read, shares_kept
 from gibbsdiff.inference.given_level import GivenLevel, Kind, level_given
+from gibbsdiff.inference.impulses import without_impulses
 from gibbsdiff.inference.laplace import Density
+from gibbsdiff.inference.one_picture import by_kind
 from gibbsdiff.inference.phi_steps import PhiStep
-from gibbsdiff.inference.pipeline import infer
 from gibbsdiff.inference.posterior import Posterior
 from gibbsdiff.inference.presets import Preset, denoiser_for, model_for, with_preset
-from gibbsdiff.inference.problem import Mean, Options, Problem, SamplerName, Starts, WarmUp
+from gibbsdiff.inference.problem import Mean, Problem, SamplerName, Starts, WarmUp
 from gibbsdiff.inference.profile import NoiseProfile, profile_given
 from gibbsdiff.inference.progress import Progress, reporter
 from gibbsdiff.inference.setting import (
@@ -44,16 +35,11 @@ from gibbsdiff.inference.setting import (
     options_of,
     picture_problem,
 )
-from gibbsdiff.inference.simpler import AUTO, with_simpler
+from gibbsdiff.inference.simpler import AUTO
 from gibbsdiff.inference.weights import weights_given
 from gibbsdiff.networks.precision import Precision
 from gibbsdiff.noise.base import NoiseModel
 from gibbsdiff.pretrained import load_for_pictures, load_model
-
-#: The problem of one picture by a family, stretched by a factor, and where pixels are missing.
-Setting = Callable[
-    [Given, str | NoiseModel, float, GivenLevel | None], tuple[Problem, Tensor | None]
-]
 
 
 def denoise(
@@ -84,6 +70,7 @@ def denoise(
     best: bool = False,
     turned: bool | None = None,
     check: bool = True,
+    impulses: bool | None = None,
     tile: int | None = None,
     device: str | torch.device = "cpu",
     precision: Precision = "auto",
@@ -154,6 +141,8 @@ def denoise(
         turned: Whether each call for a draw of x is by a random symmetry of the square. None: in
             Gibbs chains, with a network for pictures.
         check: Whether the model of the noise is checked on the picture.
+        impulses: Whether pixels that stand out of all their neighbours are taken for missing. None:
+            in colour pictures of 8 bits that have many of them.
         tile: Side of the tiles that a large picture is shown to the network in.
         device: Where the network runs. Random numbers are the same on every device.
         precision: Of the network's products: "float32"; "bfloat16"; "auto", bfloat16 where the
@@ -237,18 +226,29 @@ def denoise(
         check=check,
         **chosen,
     )
-    one = partial(
-        _one, level=level, noise=noise, setting=setting, options=options, keep=kept, offset=offset
+    flow = partial(
+        by_kind,
+        level=level,
+        noise=noise,
+        setting=setting,
+        options=options,
+        keep=kept,
+        offset=offset,
     )
     with reporter(progress) as report:
+
+        def one(picture: Any) -> Posterior:
+            given = read(picture) if level is None else level.on(read(picture))[0]
+            return without_impulses(partial(flow, progress=report), given, impulses)
+
         if not is_several(picture):
-            return one(picture, progress=report)
+            return one(picture)
         if checkpoint is not None:
             raise InputError("checkpoint: a file is for the chains of one picture")
         found: list[Posterior] = []
         for each in picture:
             try:
-                found.append(one(each, progress=report))
+                found.append(one(each))
             except KeyboardInterrupt:
                 if not found:
                     raise
@@ -256,42 +256,3 @@ def denoise(
             if found[-1].interrupted:
                 break
         return found
-
-
-def _one(
-    picture: Any,
-    level: GivenLevel | None,
-    noise: str | NoiseModel,
-    setting: Setting,
-    options: Callable[[Problem], tuple[Problem, Options]],
-    keep: tuple[float, float],
-    offset: float | None,
-    progress: Progress,
-) -> Posterior:
-    given = read(picture) if level is None else level.on(read(picture))[0]
-
-    def posterior_of(family: str | NoiseModel, level: GivenLevel | None = level) -> Posterior:
-        part = given if level is None else level.on(given)[0]
-        shown, s = stretched(part) if is_counted(family) else (part, 1.0)
-        problem, missing = setting(shown, family, s, level)
-        chosen = options(problem)
-        found = at_once(*chosen) or infer(*chosen, progress)[0]
-        found = outshining(found, shown.values)
-        line = None if found.returned else line_of(found, problem, given.encoding, s, offset)
-        name = family if isinstance(family, str) and level is None else ""
-        found = replace(as_given(found, s), missing=missing, keep=keep, family=name, line=line)
-        return _in_its_type(found, given)
-
-    if noise != AUTO:
-        return calmed(partial(posterior_of, noise), level)
-    return with_simpler(posterior_of, kind_of(given))
-
-
-def _in_its_type(posterior: Posterior, given: Given) -> Posterior:
-    """Maps in the floating-point type of the picture, and how it is given back."""
-    kind = given.values.dtype
-    maps = ("observed", "mean", "sd", "average", "samples", "noise_power")
-    cast: dict[str, Any] = {
-        n: None if (v := getattr(posterior, n)) is None else v.to(kind) for n in maps
-    }
-    return replace(posterior, encoding=given.encoding, unit=given.encoding.unit, **cast)

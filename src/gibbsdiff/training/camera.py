@@ -1,8 +1,9 @@
 r"""Noise as cameras leave it, for training: a filter for each opponent channel, and level maps.
 
 White noise of the sensor is demosaiced, smoothed and subsampled: in each channel it gets a roll-off
-H²(k) = exp(-(|k|/kc)^p) + e^f, in chroma at much larger scales than in luma. Its level goes with
-the brightness, the counts or the place, eq. (15).
+H²(k) = exp(-(|k|/kc)^p) + e^f, in chroma at much larger scales than in luma. Luma may have a part
+of green chroma's noise, eq. (17). Its level goes with the brightness, the counts or the place,
+eq. (15).
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ RATIO, RATIO2 = 0.8, 0.3  # sd of the log-power of chroma over luma, and of the 
 LEAST_COUNT = math.exp(-5.8)  # of read noise over light
 LARGEST = 3.0  # of |log g| before it is normalised
 FIELD = 5  # knots of a map by place, along each side
+LUMA, GREEN = 0, 2  # of the opponent channels
+BETA, BETA_SD = 0.65, 0.15  # of eq. (17): of sensors, and somewhat wider
 
 
 class Filters(NamedTuple):
-    """H² of every image and opponent channel, all (B, 3) but for the first two.
+    """H² of every image and opponent channel, all (B, 3) but for the first two and the last.
 
     `camera` (B, 1) tells whose noise is a camera's, where it is not H = 1; `white` (B, 1) whose
-    noise was white before.
+    noise was white before; `beta` (B, 1) how much of green chroma's noise luma has, eq. (17).
     """
 
     camera: Tensor
@@ -39,16 +42,35 @@ class Filters(NamedTuple):
     power: Tensor
     floor: Tensor
     offset: Tensor
+    beta: Tensor
 
     def log_power(self, k: Tensor) -> Tensor:
-        """log H² and the channel's offset: |k| (M,) -> (B, 3, M)."""
+        """log H² and the channel's offset, luma with what it has of green chroma's noise: |k| (M,)
+        -> (B, 3, M).
+        """
         roll = -((k / self.cut[..., None]) ** self.power[..., None])
         log_h = torch.logaddexp(roll, self.floor[..., None])
-        return torch.where(self.filtered[..., None], log_h, 0.0) + self.offset[..., None]
+        own = torch.where(self.filtered[..., None], log_h, 0.0) + self.offset[..., None]
+        of_green = 2 * torch.log(self.beta) + own[:, GREEN]
+        return torch.cat([torch.logaddexp(own[:, LUMA], of_green)[:, None], own[:, 1:]], 1)
+
+    def own(self, power: Tensor) -> Tensor:
+        """N (B, 3, M) without what luma has of green chroma's noise."""
+        luma = power[:, LUMA] - self.beta.square() * power[:, GREEN]
+        return torch.cat([luma.clamp(min=0)[:, None], power[:, 1:]], 1)
+
+    def together(self, noise: Tensor) -> Tensor:
+        """Independent noise in opponent channels, (B, 3, H, W), luma's joined by β of green's."""
+        luma = noise[:, LUMA] + self.beta[:, :, None] * noise[:, GREEN]
+        return torch.cat([luma[:, None], noise[:, 1:]], 1)
 
 
-def draw_filters(count: int, rng: torch.Generator, part: float) -> Filters:
-    """Those of a batch, a `part` of which is a camera's."""
+def draw_filters(
+    count: int, rng: torch.Generator, part: float, together_part: float = 0.0
+) -> Filters:
+    """Those of a batch, a `part` of which is a camera's; in a `together_part` of these luma has a
+    part of green chroma's noise.
+    """
     camera = torch.rand(count, 1, generator=rng) < part
     u = torch.rand(count, CHANNELS, 6, generator=rng)
     n = torch.randn(count, CHANNELS, 2, generator=rng)
@@ -60,6 +82,8 @@ def draw_filters(count: int, rng: torch.Generator, part: float) -> Filters:
     filtered = torch.cat([luma[..., 3] < LUMA_PART, chroma[..., 3] < CHROMA_PART], 1)
     shared = RATIO * n[:, 1:2, 0]
     offset = torch.cat([torch.zeros(count, 1), shared, shared + RATIO2 * n[:, 2:3, 1]], 1)
+    goes = camera & (u[:, 1, 5:6] < together_part)
+    beta = torch.where(goes, (BETA + BETA_SD * n[:, 0, 1:2]).clamp(min=0), 0.0)
     return Filters(
         camera,
         camera & (u[:, 0, 5:6] < WHITE),
@@ -68,6 +92,7 @@ def draw_filters(count: int, rng: torch.Generator, part: float) -> Filters:
         POWER[0] + (POWER[1] - POWER[0]) * each[..., 1],
         FLOOR[0] + (FLOOR[1] - FLOOR[0]) * each[..., 2],
         torch.where(camera, offset, 0.0),
+        beta,
     )
 
 

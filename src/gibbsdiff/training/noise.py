@@ -38,8 +38,10 @@ class NoiseLaw:
     knots up to a constant, takes the place of all that: one noise alone, to specialise on.
 
     For a part `camera_part` of the images it goes through the filters that a camera has for each
-    opponent channel, and for a part `gain_part` its level changes over the picture:
-    `gibbsdiff.training.camera`.
+    opponent channel, with luma's noise going with green chroma's in a part `together_part` of
+    these, and for a part `gain_part` its level changes over the picture:
+    `gibbsdiff.training.camera`. A part `jpeg_part` of the noisy images was stored as JPEG:
+    `gibbsdiff.training.stored`.
 
     The family "cmb" has the spectra of the CMB instead, (H0, ω_b) uniform on the emulator's box
     and σ, rather than the level, from `level` and `tail`. The family "white" is white noise alone,
@@ -57,7 +59,9 @@ class NoiseLaw:
     spectrum: tuple[float, ...] = ()
     family: Literal["power-law", "cmb", "white"] = "power-law"
     camera_part: float = 0.0
+    together_part: float = 0.0
     gain_part: float = 0.0
+    jpeg_part: float = 0.0
 
 
 def add_noise(
@@ -86,9 +90,10 @@ def add_noise(
     offset = (2 * torch.log(_draw_levels(count, rng, law)) - log_mean)[:, None, None]
 
     white = torch.randn(count, channels, *grid, generator=rng)
-    noise = filtered(white, _on_grid(torch.exp(0.5 * (log_shape + offset)), grid))
+    own = spectra.own(torch.exp(log_shape + offset))
+    noise = filtered(white, _on_grid(own.sqrt(), grid))
     if spectra.filters is not None:
-        noise = from_opponent(noise)
+        noise = from_opponent(spectra.filters.together(noise))
     if wide:
         # The mode k = 0 of a cut field holds what is slower than the cut, not N(0).
         log_shape = spectra.log_shape(shape, without_zero=True)
@@ -146,6 +151,10 @@ class _Spectra(NamedTuple):
         before = torch.where(self.is_random, self.knots, self.slope * _log_reference())
         return self._filtered(before, torch.tensor(REFERENCE))
 
+    def own(self, power: Tensor) -> Tensor:
+        """N (B, 1 or C, M) without what a channel has of another's noise."""
+        return power if self.filters is None else self.filters.own(power)
+
     def _filtered(self, before: Tensor, k: Tensor) -> Tensor:
         if self.filters is None:
             return before[:, None]
@@ -158,7 +167,7 @@ def _draw_spectra(count: int, channels: int, rng: torch.Generator, law: NoiseLaw
         return before
     if channels != camera.CHANNELS:
         raise InputError("[noise] camera_part: cameras have three channels")
-    filters = camera.draw_filters(count, rng, law.camera_part)
+    filters = camera.draw_filters(count, rng, law.camera_part, law.together_part)
     slope, knots = (torch.where(filters.white, 0.0, part) for part in before[:2])
     return _Spectra(slope, knots, before.is_random, filters)
 

@@ -31,6 +31,7 @@ from gibbsdiff.training.folders import picture_crops, picture_files, scored_pict
 from gibbsdiff.training.noise import add_noise
 from gibbsdiff.training.noise_error import fit_calibration
 from gibbsdiff.training.objective import Objective, Source
+from gibbsdiff.training.stored import stored
 
 QUIET = (0.006,)  # levels that c is measured at beside its own, for networks that have met them
 
@@ -86,10 +87,13 @@ class SpectralObjective(Objective[SpectralDenoiser]):
         nothing, law = torch.zeros(1, *x.shape[1:]).expand(count, -1, -1, -1), self.config.noise
         noise, covariance = add_noise(nothing, rng, law)
         noise, covariance = noise[rows], covariance.rows(rows)
-        if not law.gain_part:
-            return x + noise, covariance
-        level = draw_levels(count, rng, law.gain_part).rows(rows)
-        z = x + level.g(brightness(x, LIGHT)) * noise
+        level = draw_levels(count, rng, law.gain_part).rows(rows) if law.gain_part else None
+        z = x + (noise if level is None else level.g(brightness(x, LIGHT)) * noise)
+        if law.jpeg_part:
+            u = torch.rand(count, 3, generator=rng)[rows]
+            z, covariance = stored(x, z, covariance, u, law.jpeg_part)
+        if level is None:
+            return z, covariance
         return z, replace(covariance, level_map=LevelMap(level.g(brightness(z))))
 
     def losses(
