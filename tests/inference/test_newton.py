@@ -134,6 +134,21 @@ def test_noise_that_is_too_weak_in_all_modes_is_raised_however_errors_go_togethe
     assert float(found.gradient[0, 0]) < float(by_score(marginal, low, score).gradient[0, 0])
 
 
+def test_a_raised_score_is_zero_at_as_much_more_noise(problem):
+    """Newton's step of the raised score goes further by r in log N, at small scales and at large
+    ones, where the network keeps much and J is small.
+    """
+    marginal, truth, _ = problem
+    score = marginal.score((truth - marginal.noise.low) / marginal.width)
+    unsure = Marginal(marginal.y, marginal.noise, Unsure(1e-12 * torch.eye(24).double()))
+    plain, more = (by_score(unsure, truth, score, raised=r) for r in (0.0, 0.3))
+    sigma = torch.zeros_like(truth)
+    sigma[0, 0] = 0.3 / 2 / marginal.width[0]  # log N = 2 log σ + …
+    expected = torch.einsum("bij,bj->bi", plain.information, sigma)
+    off = more.gradient - plain.gradient - expected
+    assert float(off.norm()) < 0.02 * float(expected.norm())
+
+
 def test_the_prior_alone_tells_its_curvature(problem):
     marginal, truth, _ = problem
     g, curvature = by_prior(marginal, truth + 0.1)

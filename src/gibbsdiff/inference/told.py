@@ -114,8 +114,9 @@ def by_score(
     t = (grouping.sum(t) / grouping.k.weight)[owner]
     slopes = marginal.slopes(seen.k, phi)[owner]
     log_n = noise.log_spectra(seen.k, phi)[owner]
-    excess = 0.5 * (seen.P * torch.exp(raised - log_n) - seen.channels * seen.modes)
     held = marginal.in_groups((1 - at.E / at.N).clamp(0, 1).square(), rows)
+    # A score that is zero at log N - raised is J times that at log N.
+    excess = 0.5 * (seen.P * torch.exp(-log_n) - seen.channels * seen.modes + raised * held)
     told = torch.einsum("brm,birm->bi", t * excess, slopes)
     information = 0.5 * torch.einsum("brm,birm,bjrm->bij", t * held, slopes, slopes)
     told, information = (sum_by_owner(v, owner, len(phi)) for v in (told, information))
