@@ -77,7 +77,7 @@ def main():
         y, told = observe(x[None], given.first + i)
         with torch.no_grad():
             best = denoiser(y, told).mean
-        found = denoise(y[0], noise="photo", model=denoiser, check=False)
+        found = denoise(y[0], noise="photo", model=denoiser)
         known = [float(psnr(z, x)) for z in (y[0], best[0], found.mean)]
         rows.append((*known, *curves(found, told, denoiser, y)))
         text = " ".join(f"{v:.2f}" for v in rows[-1])

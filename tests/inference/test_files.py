@@ -1,5 +1,6 @@
 """`gibbsdiff denoise` on good files: what comes out, where it goes, and in which units."""
 
+import math
 import re
 import shutil
 
@@ -243,8 +244,11 @@ def test_what_is_known_is_not_inferred(command, tmp_path):
 def test_bands_tell_the_level_of_the_noise(command, tmp_path):
     p, text = denoised(command, tmp_path, *QUICK, "--noise", "banded")
     assert len(p.names) > 2
+    # The largest scales of so small a picture tell next to nothing, and widen the level.
+    fine = [row.mean for row in p.rows[len(p.rows) // 2 :]]
+    assert fine == pytest.approx([math.log(SIGMA)] * len(fine), abs=0.08)
     level = float(re.search(r"standard deviation of the noise = (\S+) in", text)[1])
-    assert level == pytest.approx(SIGMA, rel=0.1)
+    assert level == pytest.approx(SIGMA, rel=0.4)
 
 
 def test_periodic_and_open_boundaries_differ_and_both_find_the_noise(command, tmp_path):

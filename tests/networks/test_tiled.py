@@ -63,7 +63,7 @@ def test_shipped_weights_by_tiles_equal_the_whole_image(natural):
     assert float((tiled.mean - whole.mean).abs().max()) < 1e-4
     assert float((tiled.error.spectrum() / whole.error.spectrum() - 1).abs().max()) < 1e-4
     ratio = tiled.error.pixel_variance() / whole.error.pixel_variance()
-    assert float((ratio - 1).abs().max()) < 1e-3
+    assert float((ratio - 1).abs().max()) < 5e-3
     # ... which says something: the tiles do not see the whole, so not every bit agrees.
     assert not torch.equal(tiled.mean, whole.mean)
 

@@ -21,7 +21,7 @@ def sentence(wrong: Sequence[Finding], noise: NoiseModel) -> str:
             kinds.append(kind)
             parts.append(_said(f, wrong))
     said = "the noise model does NOT fit: " + "; ".join(parts)
-    advice = _advice({k.split()[0] for k in kinds}, noise)
+    advice = _advice({k.split()[0] for k in kinds}, noise, alone=any(map(_is_alone, wrong)))
     return f"{said}: {advice}" if advice else said
 
 
@@ -116,10 +116,15 @@ def _times(ratio: float) -> str:
     return f"{_amount(ratio)} {'stronger' if ratio > 1 else 'weaker'} (in power)"
 
 
-def _advice(kinds: set[str], noise: NoiseModel) -> str:
+def _is_alone(f: Finding) -> bool:
+    return (f.kind, f.channel) == ("impulses", "single pixels")
+
+
+def _advice(kinds: set[str], noise: NoiseModel, alone: bool) -> str:
     told = bool(getattr(noise, "level_names", ())) or getattr(noise, "spectra", 1) > 1
     if kinds & {"band", "brightness"} and not told:
         return "try --noise photo"
     if "tails" in kinds:  # not those of a level that changes
-        return "no noise model here has impulses; --impulses takes them out"
+        words = "no noise model here has impulses"
+        return f"{words}; --impulses takes out pixels that stand alone" if alone else words
     return ""

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from gibbsdiff.diffusion.denoiser import Denoiser
 from gibbsdiff.errors import InputError
+from gibbsdiff.inference.listening import listening
 from gibbsdiff.inference.marginal import Marginal
 from gibbsdiff.inference.matrices import raised_to
 from gibbsdiff.inference.newton import climb_from_both_ends, climb_whole
@@ -52,6 +53,20 @@ def _whole(
         return climb_from_both_ends(plain, start, most, progress)
     beside = QuietData(quiet, problem.raised)
     return *climb_whole(plain, beside, start, most, progress=progress), True
+
+
+def search_where_sure(problem: Problem, found: Search, progress: Progress = silent) -> Search:
+    """The search of a whole posterior, gone on from its mode with the score where the network is
+    sure there, eq. (14): texture that it took for noise is where it is not.
+    """
+    rule, quiet = problem.listening, problem.quiet
+    assert rule is not None
+    assert quiet is not None
+    weighted = listening(found.plain, rule, found.mode.phi)
+    beside = QuietData(quiet, problem.raised)
+    mode, shares = climb_whole(weighted, beside, found.mode.phi, problem.most_steps, progress)
+    calls = found.calls + found.plain.cost + mode.calls
+    return replace(found, marginal=weighted, mode=mode, shares=shares, calls=calls)
 
 
 def _as_told(plain: Marginal, phi: Tensor, covariance: Tensor) -> Mode:

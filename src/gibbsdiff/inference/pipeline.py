@@ -25,7 +25,7 @@ from gibbsdiff.inference.drawing import (
     image_at,
     samples_around,
 )
-from gibbsdiff.inference.first_stage import Search, search
+from gibbsdiff.inference.first_stage import Search, search, search_where_sure
 from gibbsdiff.inference.fit import check_fit
 from gibbsdiff.inference.gibbs import Settings, gibbs
 from gibbsdiff.inference.known import with_known_noise
@@ -41,6 +41,7 @@ from gibbsdiff.inference.problem import (
 )
 from gibbsdiff.inference.progress import Progress, silent
 from gibbsdiff.inference.search import without_weights
+from gibbsdiff.inference.second_look import better, refused
 from gibbsdiff.inference.second_stage import refine
 from gibbsdiff.inference.starts import paper_starts, spread
 from gibbsdiff.inference.told import told_by
@@ -69,7 +70,7 @@ def infer(
             if found[-1].interrupted:
                 break
         return found
-    begun, at = time.perf_counter(), None
+    begun, at, searched = time.perf_counter(), None, None
     if problem.known is not None:
         found = with_known_noise(problem, options, progress)
     elif options.method == "marginal":
@@ -82,6 +83,10 @@ def infer(
         with_check(problem.rows([b]), p, options, progress, None if at is None else at[b : b + 1])
         for b, p in enumerate(found)
     ]
+    if searched is not None and refused(problem, options, searched, found):
+        again = search_where_sure(problem, searched, progress)
+        other = _by_marginal(problem, options, again, progress)
+        found = [better(found[0], with_check(problem, other[0], options, progress))]
     seconds = (time.perf_counter() - begun) / len(found)
     return [given_back(replace(p, seconds=seconds), problem.least_level) for p in found]
 
@@ -176,12 +181,11 @@ def _by_whom(found: Search, options: Options, told: bool) -> list[str]:
     """Where the search listened, or who told it how much."""
     if told:
         return ["known from quiet places alone"]
-    if found.shares is not None:
-        return [told_by(found.shares)]
+    who = [] if found.shares is None else [told_by(found.shares)]
     if found.marginal.observation.weights is None:
-        return []
+        return who
     sure = isinstance(options.weights, str)
-    return ["where the network is sure" if sure else "by the weights given"]
+    return [*who, "where the network is sure" if sure else "by the weights given"]
 
 
 def _by_chains(problem: Problem, options: Options, progress: Progress) -> list[Posterior]:

@@ -191,7 +191,7 @@ def picture_problem(
         known=phi if everything else None,
         start=_start(noise, quiet, raised, whole),
         # Bands of their own have too few modes to leave any out.
-        listening=SURE if d <= FEW else None,
+        listening=SURE if d <= FEW or whole else None,
         most_steps=WHOLE if whole else FIRST - 1 - d if d <= FEW else MANY,
         picture=boundary == "open",
         quiet=quiet,
