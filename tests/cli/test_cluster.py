@@ -4,7 +4,17 @@ import numpy as np
 from PIL import Image
 
 RNG = np.random.default_rng(0)
-KNOWN = ("--model", "natural-fast", "--noise", "white", "--sigma", 0.1, "--no-figure")
+KNOWN = (
+    "--precision",
+    "float32",
+    "--model",
+    "natural-fast",
+    "--noise",
+    "white",
+    "--sigma",
+    0.1,
+    "--no-figure",
+)
 
 
 def pictures(folder):
