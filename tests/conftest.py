@@ -19,6 +19,7 @@ from gibbsdiff.streams import Streams
 
 torch.set_num_threads(1)
 # What tests hold to many digits is the same on every processor; bfloat16 has tests of its own.
+ASKED = precision.has_bfloat16
 precision.has_bfloat16 = lambda: False
 # With numba, arviz.mcse fails on NumPy 2.4; rhat and ess, which the package uses, do not.
 load_arviz().Numba.disable_numba()
@@ -40,6 +41,12 @@ def pytest_collection_modifyitems(config, items):
         place = {path: rng.random() for path in sorted({item.path for item in items})}
         rng.shuffle(items)
         items.sort(key=lambda item: place[item.path])
+
+
+@pytest.fixture
+def as_other_processes(monkeypatch):
+    """The processor's own answer: what is compared with another process must ask it as well."""
+    monkeypatch.setattr(precision, "has_bfloat16", ASKED)
 
 
 @pytest.fixture

@@ -80,6 +80,11 @@ def started(*options, folder):
     return process, int(found[1])
 
 
+@pytest.fixture(autouse=True)
+def as_the_worker(as_other_processes):
+    """The page's worker is another process."""
+
+
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     """(port, process id, folder of temporary files) of a server with small limits."""
