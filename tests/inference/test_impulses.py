@@ -1,12 +1,15 @@
 """Impulses are found, taken out where that is sure, and inferred from what is around them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from skimage import data
 
 from gibbsdiff import denoise, psnr
-from gibbsdiff.inference.impulses import MANY, impulses_in
+from gibbsdiff.inference.encoding import read
+from gibbsdiff.inference.impulses import MANY, impulses_in, without_impulses
 from gibbsdiff.inference.posterior import Posterior
 
 LEVEL = 10 / 255
@@ -79,3 +82,21 @@ def test_only_eight_bits_or_on_request(found):
     for name in ("kept", "floats"):
         assert made[name].missing is None
         assert not any("taken for missing" in note for note in made[name].notes)
+
+
+@pytest.mark.parametrize("raises", [True, False])
+def test_what_is_there_stays_when_the_second_round_is_interrupted(raises):
+    _, pixels, _ = spoilt(0.01)
+    whole = replace(posterior_of(pixels), calls=5)
+
+    def posterior(given):
+        if not torch.isnan(given.values).any():
+            return whole
+        if raises:
+            raise KeyboardInterrupt
+        return replace(whole, interrupted=True)
+
+    given = read(pixels)
+    stopped = without_impulses(posterior, given, None)
+    assert stopped.interrupted
+    assert stopped.missing is None

@@ -46,7 +46,9 @@ def test_what_fits_is_better_than_what_does_not():
     assert better(good, bad) is good
     assert better(bad, worse) is bad
     assert better(worse, bad) is bad
-    assert better(bad, replace(good, interrupted=True)) is bad
+    stopped = better(bad, replace(good, interrupted=True))
+    assert stopped.interrupted
+    assert stopped.check is bad.check
 
 
 def test_only_unprocessed_noise_of_many_parameters_is_looked_at_again(searched):

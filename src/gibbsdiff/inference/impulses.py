@@ -53,11 +53,15 @@ def without_impulses(
     out = impulses_in(found)
     if out is None or (wanted is None and not _too_many(found, out)):
         return found
-    left = posterior_of(given._replace(values=given.values.masked_fill(out, torch.nan)))
+    try:
+        left = posterior_of(given._replace(values=given.values.masked_fill(out, torch.nan)))
+    except KeyboardInterrupt:
+        return replace(found, interrupted=True)
     if left.interrupted:
-        return found
+        return replace(found, interrupted=True)
     note = f"{int(out.sum())} pixels stand out of all their neighbours: taken for missing"
-    return replace(left, notes=(*left.notes, note))
+    calls, seconds = found.calls + left.calls, found.seconds + left.seconds
+    return replace(left, notes=(*left.notes, note), calls=calls, seconds=seconds)
 
 
 def _too_many(posterior: Posterior, out: Tensor) -> bool:

@@ -84,9 +84,12 @@ def infer(
         for b, p in enumerate(found)
     ]
     if searched is not None and refused(problem, options, searched, found):
-        again = search_where_sure(problem, searched, progress)
-        other = _by_marginal(problem, options, again, progress)
-        found = [better(found[0], with_check(problem, other[0], options, progress))]
+        try:
+            again = search_where_sure(problem, searched, progress)
+            other = _by_marginal(problem, options, again, progress)
+            found = [better(found[0], with_check(problem, other[0], options, progress))]
+        except KeyboardInterrupt:
+            found = [replace(found[0], interrupted=True)]
     seconds = (time.perf_counter() - begun) / len(found)
     return [given_back(replace(p, seconds=seconds), problem.least_level) for p in found]
 

@@ -8,6 +8,7 @@ that a camera has processed is weaker in flat places, and is not looked at again
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gibbsdiff.inference.first_stage import Search
 from gibbsdiff.inference.model_check import ModelCheck
@@ -31,8 +32,10 @@ def refused(
 
 
 def better(first: Posterior, second: Posterior) -> Posterior:
-    """The one whose worst misfit is smaller."""
-    return second if not second.interrupted and worst(second) < worst(first) else first
+    """The one whose worst misfit is smaller; the first where the second was interrupted."""
+    if second.interrupted:
+        return replace(first, interrupted=True)
+    return second if worst(second) < worst(first) else first
 
 
 def worst(posterior: Posterior) -> float:
